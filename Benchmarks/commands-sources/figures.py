@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "figures"))
 from figure import TIMING_NOISE, figure, write
 
-COMMANDS = ("--help", "status", "sensors")
+COMMANDS = ("--help", "status", "straps")
 # The one without a runtime worth the name, and the one with it.
 PEERS = {"bluetoothctl --version": ("bluetoothctl", "--version"), "python3 -c pass": ("python3", "-c", "pass")}
 WARM_ROUNDS = 60

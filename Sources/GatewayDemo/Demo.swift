@@ -115,7 +115,7 @@ struct Demo {
         for (enrollment, link) in world.links {
             try await run(gateway, ["enroll", "-", "--name", enrollment], input: link, view: &view)
         }
-        try await run(gateway, ["scan", "--seconds", "2"], view: &view)
+        try await run(gateway, ["scan", "--for", "2s"], view: &view)
         for patient in world.patients {
             let words = ["--enrollment", patient.enrollment, "--name", patient.name]
             try await run(gateway, ["pair", patient.address] + words, view: &view)

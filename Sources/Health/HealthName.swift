@@ -161,7 +161,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .strapMoved:
             Row(
                 .error,
-                "a strap is not heard, and a sensor with its name is, under another address",
+                "a strap is not heard, and another with its name is, under another address",
                 "if it is the same one, it takes a new address at each start: edge-gateway pair that "
                     + "address each time, or switch its random address off, or use another strap",
                 explains: .itsStrap)
@@ -177,7 +177,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error,
                 "a strap refuses the bond that it had with this gateway, or this machine has lost it",
-                "edge-gateway pair ADDRESS, with the strap in its pairing mode",
+                "edge-gateway pair STRAP, with the strap in its pairing mode",
                 explains: .itsStrap)
         case .doubledStream:
             Row(
@@ -213,7 +213,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error,
                 "the clock is not synchronised, or beyond credible years; without an earlier trusted time of this "
-                    + "boot samples are held",
+                    + "boot nothing is sent",
                 "timedatectl has to say \"System clock synchronized: yes\"; or set clock.trust: always if this clock is right"
             )
         case .clockStepped:
@@ -284,7 +284,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error,
                 "this gateway is no longer authorized there, or the tokens or secrets cannot be "
-                    + "read; samples are held",
+                    + "read; nothing is sent there, and samples are kept",
                 "edge-gateway enroll LINK with a new invitation of the same patient, or enroll "
                     + "--practitioner-key-file FILE --name NAME; for another destination, "
                     + "destination add with its settings and --name NAME; tokens that become "
@@ -293,7 +293,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .consentMissing:
             Row(
                 .error,
-                "the patient has not consented to heart rate, or withdrew; samples are held",
+                "the patient has not consented to heart rate, or withdrew; nothing is sent, and samples are kept",
                 "the patient consents at the exchange; delivery resumes by itself",
                 explains: .itsDelivery)
         case .patientHeld:
@@ -307,7 +307,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error,
                 "the delivery is paused, or the destination refuses for another reason, which the message "
-                    + "names; samples are held",
+                    + "names; nothing is sent there, and samples are kept",
                 "docs/operations.md, \"Why a delivery is held\"",
                 explains: .itsDelivery)
         case .exchangeUnreachable:
@@ -332,7 +332,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "a strap records, or recorded, without an enrollment; samples are held",
                 "edge-gateway enroll LINK, or edge-gateway destination add KIND; then edge-gateway "
-                    + "pair ADDRESS again; for a strap that was forgotten or paired for somebody "
+                    + "pair STRAP again; for a strap that was forgotten or paired for somebody "
                     + "else: edge-gateway queue assign; if somebody only tried it: edge-gateway "
                     + "queue discard")
         case .pageUnavailable:

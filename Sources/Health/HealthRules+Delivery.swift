@@ -3,52 +3,110 @@ import Basics
 extension HealthRules {
     /// Faults of each delivery, and samples that no delivery takes.
     static func deliveries(_ snapshot: HealthSnapshot) -> [HealthCondition] {
-        snapshot.deliveries.flatMap { whole($0) } + snapshot.deliveries.flatMap { parts($0) }
-            + accounts(snapshot.store)
+        together(snapshot.deliveries) { fault(of: $0) }.compactMap { whole($0) }
+            + snapshot.deliveries.flatMap { parts($0) } + accounts(snapshot.store)
     }
 
-    private static func whole(_ delivery: HealthSnapshot.Delivery) -> [HealthCondition] {
-        let name = delivery.name
-        if delivery.wantsEnrolling {
-            return [
-                HealthCondition(
-                    .enrollAgain, subject: name,
-                    message: "\(name): "
-                        + (delivery.hasUnreadableTokens
-                            ? "the tokens or secrets cannot be read (log: \"load tokens\"); "
-                            : "this gateway is no longer authorized there; ")
-                        + "samples are held",
-                    advice: enrollingAgain(delivery))
-            ]
+    /// Deliveries that one cause keeps from delivering: of one, or of all to one place.
+    struct Together {
+        /// What they are called in a message: the name of one, or how many there are.
+        let label: String
+        /// The name of one, or the place: what does not change while more of them fail.
+        let subject: String
+        /// The first of them: its fault, its hold and its remedies are those of all.
+        let first: HealthSnapshot.Delivery
+        let all: [HealthSnapshot.Delivery]
+
+        init(_ all: [HealthSnapshot.Delivery], first: HealthSnapshot.Delivery, isOfPlace: Bool) {
+            label =
+                all.count == 1
+                ? first.name : "\(all.count.counted("delivery", "deliveries")) to \(first.place)"
+            subject = isOfPlace ? first.place : first.name
+            self.first = first
+            self.all = all
         }
+
+        func condition(
+            _ name: HealthName, _ message: String, advice: String? = nil
+        ) -> HealthCondition {
+            HealthCondition(
+                name, subject: subject, deliveries: all.map(\.name),
+                message: "\(label): \(message)", advice: advice)
+        }
+    }
+
+    /// What may keep a delivery from delivering.
+    enum Fault: Hashable {
+        /// Its own: nothing is known of the others.
+        case own
+        /// That of everything that leads to its place.
+        case ofPlace(String)
+    }
+
+    /// The deliveries that have a fault, with those together that have one of their place.
+    static func together(
+        _ deliveries: [HealthSnapshot.Delivery], _ fault: (HealthSnapshot.Delivery) -> Fault?
+    ) -> [Together] {
+        struct Key: Hashable { let fault, place: String }
+        var order: [(Key?, [HealthSnapshot.Delivery])] = []
+        var known: [Key: Int] = [:]
+        for delivery in deliveries {
+            switch fault(delivery) {
+            case nil: break
+            case .ofPlace(let what)? where !delivery.place.isEmpty:
+                let key = Key(fault: what, place: delivery.place)
+                if let index = known[key] {
+                    order[index].1.append(delivery)
+                } else {
+                    known[key] = order.count
+                    order.append((key, [delivery]))
+                }
+            case .own?, .ofPlace?: order.append((nil, [delivery]))
+            }
+        }
+        return order.map { Together($0.1, first: $0.1[0], isOfPlace: $0.0 != nil) }
+    }
+
+    private static func fault(of delivery: HealthSnapshot.Delivery) -> Fault? {
+        if delivery.wantsEnrolling { return .own }
         if let hold = delivery.hold {
-            return [
-                HealthCondition(
-                    hold.cause == .consent ? .consentMissing : .deliveryHeld, subject: name,
-                    message: "\(name): \(hold.meaning) (\(hold.reason))"
-                        + (hold.detail.map { ": " + $0 } ?? "") + "; samples are held",
-                    advice: hold.cause == .paused
-                        ? "edge-gateway destination resume \(name)"
-                        : "\(hold.remedy); delivery resumes by itself")
-            ]
+            return hold.cause == .place ? .ofPlace(hold.reason) : .own
         }
         // The board is its own item.
-        if delivery.waitsForBoard { return [] }
-        if let stopped = delivery.stopped {
-            return [
-                HealthCondition(
-                    .serviceStopped, subject: name,
-                    message: "\(name): the delivery does not run: \(stopped)")
-            ]
-        }
-        guard let fault = delivery.fault else { return [] }
-        return [
-            HealthCondition(
-                .exchangeUnreachable, subject: name,
-                message: "\(name): \(fault); samples are kept",
-                advice: delivery.faultRemedy.map { "\($0); delivery resumes by itself" })
-        ]
+        if delivery.waitsForBoard { return nil }
+        if delivery.stopped != nil { return .own }
+        return delivery.fault == nil ? nil : .ofPlace("unreachable")
     }
+
+    private static func whole(_ together: Together) -> HealthCondition? {
+        let delivery = together.first
+        if delivery.wantsEnrolling {
+            return together.condition(
+                .enrollAgain,
+                (delivery.hasUnreadableTokens
+                    ? "the tokens or secrets cannot be read (log: \"load tokens\")"
+                    : "this gateway is no longer authorized there") + kept,
+                advice: enrollingAgain(delivery))
+        }
+        if let hold = delivery.hold {
+            return together.condition(
+                hold.cause == .consent ? .consentMissing : .deliveryHeld,
+                "\(hold.meaning) (\(hold.reason))" + (hold.detail.map { ": " + $0 } ?? "") + kept,
+                advice: hold.cause == .paused
+                    ? "edge-gateway destination resume \(delivery.name)"
+                    : "\(hold.remedy); delivery resumes by itself")
+        }
+        if let stopped = delivery.stopped {
+            return together.condition(.serviceStopped, "the delivery does not run: \(stopped)")
+        }
+        guard let fault = delivery.fault else { return nil }
+        return together.condition(
+            .exchangeUnreachable, "\(fault); samples are kept",
+            advice: delivery.faultRemedy.map { "\($0); delivery resumes by itself" })
+    }
+
+    /// Whether there are any or not.
+    private static let kept = "; nothing is sent there, and samples are kept"
 
     private static func enrollingAgain(_ delivery: HealthSnapshot.Delivery) -> String {
         switch delivery.kind {
@@ -68,12 +126,12 @@ extension HealthRules {
                 return HealthCondition(
                     .consentMissing, subject: subject, strap: held.strap,
                     message: "\(held.label): the patient who wears it has not consented to heart "
-                        + "rate; samples are held")
+                        + "rate; nothing of it is sent, and samples are kept")
             }
             return HealthCondition(
                 .patientHeld, subject: subject, strap: held.strap,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
-                    + "wears it (\(held.hold.reason)); samples are held",
+                    + "wears it (\(held.hold.reason)); nothing of it is sent, and samples are kept",
                 advice: delivery.kind != .destination && held.hold.cause == .access
                     ? "the patient must share an organization with the practitioner; see "
                         + "docs/operations.md, \"Why a delivery is held\""
@@ -104,8 +162,8 @@ extension HealthRules {
                     .notEnrolled,
                     message: held(recording) + "a strap records without an enrollment",
                     advice: "edge-gateway enroll LINK, or edge-gateway destination add KIND; then "
-                        + "edge-gateway pair ADDRESS again; if somebody only tries the strap: "
-                        + "edge-gateway forget ADDRESS, then edge-gateway queue discard"))
+                        + "edge-gateway pair STRAP again; if somebody only tries the strap: "
+                        + "edge-gateway forget STRAP, then edge-gateway queue discard"))
         }
         if store.notEnrolledEnded > 0 {
             found.append(

@@ -65,8 +65,11 @@ extension HealthRules {
                 }
             }
         }
-        let ofDeliveries = subjects(of: causes, explaining: .itsDelivery)
-        found += snapshot.deliveries.filter { !ofDeliveries.contains($0.name) }.compactMap(flow)
+        let explainedDeliveries = Set(
+            causes.filter { $0.name.explains == .itsDelivery }.flatMap(\.deliveries))
+        let silent = snapshot.deliveries.filter { !explainedDeliveries.contains($0.name) }
+        found += together(silent) { isStalled($0) ? .ofPlace("stalled") : nil }.map(stalled)
+        found += silent.filter { !isStalled($0) }.compactMap(fallingBehind)
         return found
     }
 
@@ -99,17 +102,23 @@ extension HealthRules {
             message: "has sent no heart rate for \(age(strap.withoutRateTime)): \(strap.rateFault)")
     }
 
-    private static func flow(_ delivery: HealthSnapshot.Delivery) -> HealthCondition? {
-        if delivery.pending > 0, delivery.stalledTime > stalledMax {
-            return HealthCondition(
-                .deliveryStalled, subject: delivery.name,
-                message:
-                    "\(delivery.name): \(delivery.pending.counted("sample waits", "samples wait")), and none was "
-                    + "delivered for \(age(delivery.stalledTime))")
-        }
-        return delivery.growth.map {
+    private static func isStalled(_ delivery: HealthSnapshot.Delivery) -> Bool {
+        delivery.pending > 0 && delivery.stalledTime > stalledMax
+    }
+
+    private static func stalled(_ together: Together) -> HealthCondition {
+        let pending = together.all.reduce(0) { $0 + $1.pending }
+        let time = together.all.map(\.stalledTime).max() ?? .zero
+        return together.condition(
+            .deliveryStalled,
+            "\(pending.counted("sample waits", "samples wait")), and none was delivered for \(age(time))"
+        )
+    }
+
+    private static func fallingBehind(_ delivery: HealthSnapshot.Delivery) -> HealthCondition? {
+        delivery.growth.map {
             HealthCondition(
-                .fallingBehind, subject: delivery.name,
+                .fallingBehind, subject: delivery.name, deliveries: [delivery.name],
                 message:
                     "\(delivery.name): \(delivery.pending.counted("sample waits", "samples wait")), \($0) more than an "
                     + "hour ago")

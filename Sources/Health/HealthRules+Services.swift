@@ -9,7 +9,7 @@ extension HealthRules {
         return [whole]
             + snapshot.deliveries.filter(\.waitsForBoard).map { delivery in
                 HealthCondition(
-                    .boardChanged, subject: delivery.name,
+                    .boardChanged, subject: delivery.name, deliveries: [delivery.name],
                     message:
                         "\(delivery.name): nothing is published under this gateway's name until "
                         + "a person has confirmed the board; samples are kept")

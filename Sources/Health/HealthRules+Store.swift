@@ -80,13 +80,13 @@ extension HealthRules {
             HealthCondition(
                 .clockUntrusted,
                 message:
-                    "the clock is not synchronised; without an earlier trusted time of this boot samples are held"
+                    "the clock is not synchronised; without an earlier trusted time of this boot nothing is sent"
             )
         case .early(let wall):
             HealthCondition(
                 .clockUntrusted,
                 message:
-                    "the clock says \(day(wall)), before this program was built; samples are kept and held",
+                    "the clock says \(day(wall)), before this program was built; nothing is sent, and samples are kept",
                 advice:
                     "let NTP set the clock: allow UDP port 123 out; or set it: timedatectl set-time"
             )
@@ -94,8 +94,8 @@ extension HealthRules {
             HealthCondition(
                 .clockUntrusted,
                 message:
-                    "the clock says \(day(wall)), after clock.latest_year (\(latestYear)); samples are kept and "
-                    + "held",
+                    "the clock says \(day(wall)), after clock.latest_year (\(latestYear)); nothing is sent, and "
+                    + "samples are kept",
                 advice:
                     "set the clock: timedatectl set-time; or set clock.latest_year if this clock is right"
             )

@@ -30,7 +30,7 @@ extension HealthRules {
             case .otherAddress(let address):
                 add(
                     .strapMoved,
-                    "is not heard, and a sensor with its name is, under the address \(address)")
+                    "is not heard, and another with its name is, under the address \(address)")
             // That is said of the adapter.
             case .noPlace, nil: break
             }

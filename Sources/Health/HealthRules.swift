@@ -21,6 +21,8 @@ public struct HealthCondition: Sendable, Equatable {
     public var subject: String
     /// The number of the strap that it is about, if it is about one.
     public var strap: Int64?
+    /// The names of the deliveries that it keeps from delivering: several, where one cause has stopped them all.
+    public var deliveries: [String]
     /// What happened, one line.
     public var message: String
     /// What to do, one line.
@@ -28,12 +30,13 @@ public struct HealthCondition: Sendable, Equatable {
 
     /// Makes a condition. Without `advice` it has the name's own remedy.
     public init(
-        _ name: HealthName, subject: String = "", strap: Int64? = nil, message: String,
-        advice: String? = nil
+        _ name: HealthName, subject: String = "", strap: Int64? = nil, deliveries: [String] = [],
+        message: String, advice: String? = nil
     ) {
         self.name = name
         self.subject = subject
         self.strap = strap
+        self.deliveries = deliveries
         self.message = message
         self.advice = advice ?? name.remedy
     }
@@ -42,7 +45,7 @@ public struct HealthCondition: Sendable, Equatable {
     init(_ name: HealthName, about strap: HealthSnapshot.Strap, message: String) {
         self.init(
             name, subject: "\(strap.id)", strap: strap.id, message: "\(strap.label) \(message)",
-            advice: name.remedy.split(separator: "ADDRESS", omittingEmptySubsequences: false)
+            advice: name.remedy.split(separator: "STRAP", omittingEmptySubsequences: false)
                 .joined(separator: strap.address))
     }
 }

@@ -227,6 +227,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var id: Int64
         /// Its name, for commands.
         public var name: String
+        /// Where it leads, such as an exchange's address: deliveries to one place may have one fault.
+        public var place = ""
         /// By what the gateway was let in.
         public var kind = Kind.invitation
         /// The authorization is lost, or cannot be read.
@@ -286,7 +288,7 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var detail: String?
 
             /// Who ends the hold, as far as the rules distinguish it.
-            public enum Cause: Sendable { case consent, access, paused, other }
+            public enum Cause: Sendable { case consent, access, paused, place, other }
 
             /// A hold with its words.
             public init(

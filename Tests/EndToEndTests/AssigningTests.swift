@@ -49,7 +49,7 @@ import Testing
             let held = try await unbound(fixture)
             #expect(held.map(\.samples) == [count] && held[0].recording)
             let worn = try #require(items(try await fixture.gateway.status()).first)
-            #expect(worn.advice.contains("pair ADDRESS again"), "\(worn)")
+            #expect(worn.advice.contains("pair STRAP again"), "\(worn)")
             #expect(!worn.advice.contains("queue assign"), "\(worn)")
 
             try await fixture.command("forget", TestWorld.addresses[0])
@@ -68,7 +68,7 @@ import Testing
             let number = "\(one.assignment)"
             for (words, status, advice) in [
                 ([number], 2, "--enrollment"), (["--enrollment", "e0"], 2, "a number"),
-                (["99", "--enrollment", "e0", "--yes"], 2, "queue assign lists them"),
+                (["99", "--enrollment", "e0", "--yes"], 2, "NUMBER"),
                 ([number, "--enrollment", "e0"], 2, "--yes"),
                 ([number, "--enrollment", "e9", "--yes"], 2, "edge-gateway enrollments"),
                 (
@@ -178,7 +178,7 @@ import Testing
             #expect(gone.advice.contains("edge-gateway queue discard"), "\(gone)")
             let number = "\(try #require(try await unbound(fixture).first).assignment)"
             for (words, status, advice) in [
-                ([], 2, "number"), (["99", "--yes"], 2, "queue assign lists them"),
+                ([], 2, "samples"), (["99", "--yes"], 2, "NUMBER"),
                 ([number], 2, "--yes"),
             ] {
                 let outcome = try await fixture.gateway.command(["queue", "discard"] + words)

@@ -5,7 +5,7 @@ import Testing
 @Suite(.serialized) struct BadInputTests {
     @Test func withoutADaemonACommandSaysHowToStartIt() async throws {
         try await TestWorld.run(starts: false) { fixture in
-            for words in [["status"], ["sensors"], ["scan"], ["pair", "C0:00:00:00:00:01"]] {
+            for words in [["status"], ["straps"], ["scan"], ["pair", "C0:00:00:00:00:01"]] {
                 let outcome = try await fixture.gateway.command(words)
                 #expect(outcome.status == 3)
                 #expect(outcome.complaint.contains("systemctl start edge-gateway"))
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ["fly"], ["scan", "--seconds", "0"], ["pair"], ["decode", "zz"], ["decode"],
+        ["fly"], ["scan", "--for", "0s"], ["pair"], ["decode", "zz"], ["decode"],
         ["status", "--verbose"],
     ])
     func wrongUsageLeavesWithTwo(words: [String]) async throws {
@@ -232,7 +232,7 @@ import Testing
             try await fixture.eventually("no adapter") {
                 $0.health.contains { $0.name == "no-adapter" }
             }
-            let scan = try await fixture.gateway.command(["scan", "--seconds", "1"])
+            let scan = try await fixture.gateway.command(["scan", "--for", "1s"])
             #expect(scan.status == 1)
             #expect(scan.complaint.contains("adapter"))
         }

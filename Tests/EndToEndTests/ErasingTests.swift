@@ -43,7 +43,7 @@ import Testing
             #expect(files.filter { $0.hasPrefix("tokens-") } == ["tokens-2.json"])
             #expect(try await !fixture.command("enrollments").contains("e0"))
             let again = try await fixture.gateway.command(["erase", "e0", "--yes"])
-            #expect(again.status == 2 && again.complaint.contains("no enrollment e0"))
+            #expect(again.status == 2 && again.complaint.contains("no enrollment is called \"e0\""))
             // A trusted clock's sample of the other patient goes on through stop and start.
             try await fixture.exchange.restoreNetwork()
             #expect(await fixture.gateway.stop().status == 0)

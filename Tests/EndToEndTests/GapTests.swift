@@ -79,11 +79,13 @@ import Testing
 
     @Test func gapsOfAnUnknownStrapAreRefusedWithAdvice() async throws {
         try await TestWorld.run { fixture in
-            let outcome = try await fixture.gateway.command(["gaps", "C0:00:00:00:00:99"])
+            let outcome = try await fixture.gateway.command([
+                "gaps", "--strap", "C0:00:00:00:00:99",
+            ])
             #expect(outcome.status == 2)
-            #expect(outcome.complaint.contains("edge-gateway sensors lists them"))
+            #expect(outcome.complaint.contains("there is no strap yet"))
             let empty = try await fixture.command("gaps")
-            #expect(empty.contains("no sensor was paired in that time"))
+            #expect(empty.contains("no strap was paired in that time"))
         }
     }
 }

@@ -78,7 +78,8 @@ import Testing
                 LiveReport.self, from: Data(now.body.utf8))
             #expect(places.straps.map(\.sensor) == [2, 1], "\(places.straps.map(\.name))")
 
-            let printed = try await fixture.command("share", TestWorld.addresses[1], "--json")
+            let printed = try await fixture.command(
+                "share", "--strap", TestWorld.addresses[1], "--json")
             let report = try ReportCoding.decoder().decode(
                 ShareReport.self, from: Data(printed.utf8))
             let link = report.link
@@ -178,14 +179,16 @@ import Testing
     @Test func watchWritesALineForEachFrame() async throws {
         try await TestWorld.run { fixture in
             try await fixture.put(on: 0)
-            let text = try await fixture.command("watch", "--seconds", "4")
+            let text = try await fixture.command("watch", "--for", "4s")
             #expect(text.contains(" bpm") && text.split(separator: "\n").count >= 2)
-            let json = try await fixture.command("watch", "--seconds", "2", "--json")
+            let json = try await fixture.command("watch", "--for", "2s", "--json")
             let line = try #require(json.split(separator: "\n").first)
             let report = try ReportCoding.decoder().decode(
                 LiveReport.self, from: Data(line.utf8))
             #expect(report.straps.first?.name == "Strap 1")
-            let outcome = try await fixture.gateway.command(["watch", "C0:00:00:00:00:99"])
+            let outcome = try await fixture.gateway.command([
+                "watch", "--strap", "C0:00:00:00:00:99",
+            ])
             #expect(outcome.status == 2)
         }
     }

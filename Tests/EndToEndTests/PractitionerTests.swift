@@ -99,7 +99,7 @@ import Testing
                 #expect([1, 2].contains(outcome.status), "\(words)")
                 #expect(outcome.complaint.contains(advice), "\(words): \(outcome.complaint)")
             }
-            let none = try await fixture.command("sensors", "--json")
+            let none = try await fixture.command("straps", "--json")
             #expect(!none.contains(address))
             await fixture.exchange.withdrawConsent(patient: 40002)
             let output = try await fixture.command(
@@ -119,7 +119,7 @@ import Testing
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("no study of this patient collects heart rate"))
             #expect(outcome.complaint.contains("ask the study's staff"))
-            let none = try await fixture.command("sensors", "--json")
+            let none = try await fixture.command("straps", "--json")
             #expect(!none.contains(TestWorld.addresses[0]))
         }
     }
@@ -144,7 +144,7 @@ import Testing
             #expect(other.status == 1)
             #expect(other.complaint.contains("attributes its data to device 70007"))
             #expect(other.complaint.contains("another --name"))
-            let none = try await fixture.command("sensors", "--json")
+            let none = try await fixture.command("straps", "--json")
             #expect(!none.contains(TestWorld.addresses[0]))
             let same = try await fixture.gateway.command(words + ["70007"])
             #expect(same.status == 0, "\(same.complaint)")

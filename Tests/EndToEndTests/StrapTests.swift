@@ -25,7 +25,7 @@ import Testing
             #expect(output.contains("first heartbeat"))
             #expect(await fixture.bluez.isBonded(address))
             #expect(await !fixture.bluez.hasAgent)
-            let listed = try await fixture.command("scan", "--seconds", "2")
+            let listed = try await fixture.command("scan", "--for", "2s")
             #expect(listed.contains("paired,bonded,connected"))
             try await fixture.command("forget", address)
             #expect(await !fixture.bluez.isConnected(address))
@@ -59,7 +59,7 @@ import Testing
             await bluez.typePasskey(20_406, into: address)
             let outcome = try await paired
             #expect(outcome.status == 0, "\(outcome.complaint)")
-            #expect(outcome.complaint.contains("Type 020406 into the sensor."))
+            #expect(outcome.complaint.contains("Type 020406 into the strap."))
         }
     }
 
@@ -72,7 +72,7 @@ import Testing
             let outcome = try await fixture.gateway.command(["pair", address])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("has none to send (0x2A37)"))
-            let none = try await fixture.command("sensors", "--json")
+            let none = try await fixture.command("straps", "--json")
             #expect(!none.contains(address))
         }
     }

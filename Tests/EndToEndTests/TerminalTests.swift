@@ -18,13 +18,13 @@ import Testing
 
     @Test func aScanSaysAtATerminalHowLongItTakesYet() async throws {
         try await TestWorld.run { fixture in
-            let shown = try await atTerminal(fixture, "scan --seconds 3")
+            let shown = try await atTerminal(fixture, "scan --for 3s")
             #expect(shown.contains("listening: 1 s left"), "\(shown.debugDescription)")
             // The line is gone before the table comes.
             let table = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
             #expect(table.hasPrefix("ADDRESS"))
             #expect(table.contains(TestWorld.addresses[0]))
-            let piped = try await fixture.gateway.command(["scan", "--seconds", "3"])
+            let piped = try await fixture.gateway.command(["scan", "--for", "3s"])
             #expect(piped.complaint.isEmpty)
         }
     }
@@ -64,7 +64,7 @@ import Testing
             await fixture.exchange.cutNetwork()
             let before = try await fixture.gateway.status().balance.stored
             try await fixture.eventually("more wait") { $0.balance.stored >= before + 3 }
-            let cut = try await fixture.gateway.command(["queue", "drain", "--seconds", "2"])
+            let cut = try await fixture.gateway.command(["queue", "drain", "--for", "2s"])
             #expect(cut.status == 1)
             #expect(cut.output.contains(", held: 0"))
             try await fixture.exchange.restoreNetwork()

@@ -52,7 +52,7 @@ import Testing
                 $0.deliveries[0].hold?.detail = "the server answers HTTP 301"
             })
         #expect(
-            conditions.first?.message.contains("(moved): the server answers HTTP 301; samples")
+            conditions.first?.message.contains("(moved): the server answers HTTP 301; nothing")
                 == true, "\(conditions)")
     }
 
@@ -255,10 +255,10 @@ import Testing
             })
         #expect(found.map(\.name) == [.notEnrolled, .notEnrolled])
         #expect(found.map { $0.message.prefix(9) } == ["3 samples", "2 samples"])
-        #expect(found.map { $0.advice.contains("pair ADDRESS again") } == [true, false])
+        #expect(found.map { $0.advice.contains("pair STRAP again") } == [true, false])
         #expect(found.map { $0.advice.contains("edge-gateway queue assign") } == [false, true])
         #expect(found.allSatisfy { $0.advice.contains("edge-gateway queue discard") })
-        #expect(found.map { $0.advice.contains("forget ADDRESS") } == [true, false])
+        #expect(found.map { $0.advice.contains("forget STRAP") } == [true, false])
         #expect(Set(found.map(\.subject)).count == 2, "each has its own beginning")
     }
 
@@ -294,6 +294,63 @@ import Testing
                 $0.deliveries[0].stalledTime = .seconds(900)
                 $0.deliveries[0].growth = 900
             } == [.exchangeUnreachable])
+    }
+
+    /// 40 patients at one exchange that did not answer were 40 items.
+    @Test func whatOneCauseStopsIsOneItemWithTheNumber() throws {
+        func conditions(_ change: (inout HealthSnapshot.Delivery, Int) -> Void) -> [HealthCondition]
+        {
+            HealthRules.conditions(
+                of: Self.snapshot { snapshot in
+                    snapshot.deliveries = (1...40).map { number in
+                        var one = HealthSnapshot.Delivery(id: Int64(number), name: "e\(number)")
+                        one.place = number < 40 ? "https://dead.example" : "https://other.example"
+                        change(&one, number)
+                        return one
+                    }
+                })
+        }
+        let unreachable = conditions { one, _ in
+            one.fault = "the connection is refused"
+            one.pending = 900
+            one.stalledTime = .seconds(900)
+        }
+        #expect(unreachable.map(\.name) == [.exchangeUnreachable, .exchangeUnreachable])
+        #expect(unreachable.map(\.deliveries.count) == [39, 1])
+        #expect(
+            unreachable[0].message
+                == "39 deliveries to https://dead.example: the connection is refused; samples are kept"
+        )
+        #expect(unreachable[1].message.hasPrefix("e40: "))
+        let stalled = conditions { one, _ in
+            one.pending = 10
+            one.stalledTime = .seconds(900)
+        }
+        #expect(stalled.map(\.name) == [.deliveryStalled, .deliveryStalled])
+        #expect(stalled[0].message.contains("390 samples wait"), "\(stalled[0].message)")
+        let held = conditions { one, number in
+            one.hold = Self.hold("no-consent", cause: .consent)
+        }
+        #expect(held.count == 40, "each patient consents alone")
+        let moved = conditions { one, _ in one.hold = Self.hold("moved", cause: .place) }
+        #expect(moved.count == 2)
+    }
+
+    /// While one more of them failed, the item began anew, and a message said that it was over.
+    @Test func anItemOfAPlaceStaysTheSameWhileMoreOfItFails() {
+        func subject(_ failing: Int) -> String? {
+            HealthRules.conditions(
+                of: Self.snapshot { snapshot in
+                    snapshot.deliveries = (1...3).map { number in
+                        var one = HealthSnapshot.Delivery(id: Int64(number), name: "e\(number)")
+                        one.place = "https://dead.example"
+                        if number <= failing { one.fault = "answers 503" }
+                        return one
+                    }
+                }
+            ).first?.subject
+        }
+        #expect(subject(1) == subject(3) && subject(1) != nil)
     }
 
     @Test func anotherDeliverysTroubleIsNoExcuse() {

@@ -10,6 +10,12 @@ struct DaemonOptions: ParsableArguments {
     @Flag(help: "Print JSON instead of text.")
     var json = false
 
+    @Flag(help: "Print times, and take those that you give, in UTC instead of this machine's zone.")
+    var utc = false
+
+    /// In which zone it prints times; JSON is always in UTC.
+    var times: LocalTimes { .of(isUTC: utc) }
+
     static let configHelp: String =
         "Configuration file (default: EDGE_GATEWAY_CONFIG, or /etc/edge-gateway/config.yaml)."
 

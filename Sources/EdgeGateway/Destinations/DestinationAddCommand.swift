@@ -27,7 +27,7 @@ struct DestinationAddCommand: AsyncParsableCommand {
               edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
             --every-strap
               edge-gateway destination add webhook url=https://host.example/hr \
-            secret=@/root/hook.key --strap C0:00:00:00:00:01
+            secret=@/root/hook.key --strap "bed 4"
             """)
 
     /// The kinds try the server, which may take its time.
@@ -43,8 +43,8 @@ struct DestinationAddCommand: AsyncParsableCommand {
     @Flag(help: "Deliver every strap there, now and later.")
     var everyStrap = false
     @Option(
-        help: ArgumentHelp("Deliver this strap there; may be repeated.", valueName: "address"),
-        completion: .sensorAddress)
+        help: ArgumentHelp("Deliver this strap there; may be repeated.", valueName: "strap"),
+        completion: .strap)
     var strap: [String] = []
     @Option(help: ArgumentHelp(DestinationStart.help, valueName: "start"))
     var from: DestinationStart = .now
@@ -62,11 +62,12 @@ struct DestinationAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let client = try daemon.client()
         let request = DestinationAddRequest(
             kind: kind, settings: try GivenSettings.values(settings), name: name,
             everyStrap: everyStrap ? true : nil,
-            straps: strap, from: from.rawValue, keepDays: keepDays, resolution: resolution)
-        let client = try daemon.client()
+            straps: try await client.addresses(strap), from: from.rawValue, keepDays: keepDays,
+            resolution: resolution)
         let report: DestinationAddReport = try await ProgressLine.during("trying the destination") {
             try await client.post("/v1/destinations", request, timeout: Self.timeout)
         }

@@ -96,8 +96,10 @@ struct NamedDestination: ParsableArguments {
     func ask<Report: Codable>(
         _ path: String, patience: Duration, _ words: (Report) -> String
     ) async throws {
-        let report: Report = try await daemon.client().post(
-            path, DestinationRequest(name: name), timeout: patience)
+        let client = try daemon.client()
+        let report: Report = try await client.post(
+            path, DestinationRequest(name: try await client.destination(name).name),
+            timeout: patience)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(words(report))
     }
@@ -155,7 +157,10 @@ struct DestinationCodeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await destination.ask(
-            "/v1/destinations/code", patience: .seconds(30), DestinationText.codes)
+            "/v1/destinations/code", patience: .seconds(30)
+        ) {
+            DestinationText.codes($0, destination.daemon.times)
+        }
     }
 }
 
@@ -186,20 +191,20 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
             there. Other destinations get them as before.
 
             Examples:
-              edge-gateway destination straps influx --add C0:00:00:00:00:01 --from kept
-              edge-gateway destination straps influx --remove C0:00:00:00:00:01
+              edge-gateway destination straps influx --add "bed 4" --from kept
+              edge-gateway destination straps influx --remove "bed 4"
             """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
     @Option(
-        help: ArgumentHelp("Deliver this strap there; may be repeated.", valueName: "address"),
-        completion: .sensorAddress)
+        help: ArgumentHelp("Deliver this strap there; may be repeated.", valueName: "strap"),
+        completion: .strap)
     var add: [String] = []
     @Option(
         help: ArgumentHelp(
-            "No longer deliver this strap there; may be repeated.", valueName: "address"),
-        completion: .sensorAddress)
+            "No longer deliver this strap there; may be repeated.", valueName: "strap"),
+        completion: .strap)
     var remove: [String] = []
     @Option(help: ArgumentHelp(DestinationStart.help, valueName: "start"))
     var from: DestinationStart = .now
@@ -207,14 +212,18 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard !add.isEmpty || !remove.isEmpty else {
-            throw ValidationError("give --add ADDRESS or --remove ADDRESS")
+            throw ValidationError("give --add STRAP or --remove STRAP")
         }
     }
 
     func run() async throws {
-        let report: DestinationReport = try await daemon.client().post(
+        let client = try daemon.client()
+        let report: DestinationReport = try await client.post(
             "/v1/destinations/straps",
-            DestinationStrapsRequest(name: name, add: add, remove: remove, from: from.rawValue),
+            DestinationStrapsRequest(
+                name: try await client.destination(name).name,
+                add: try await client.addresses(add), remove: try await client.addresses(remove),
+                from: from.rawValue),
             timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
@@ -275,8 +284,10 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
+        let client = try daemon.client()
+        let name = try await client.destination(name, takesParts: !yes).name
         try Terminal.confirm("Remove the destination \(name)?", yes)
-        let report: DestinationReport = try await daemon.client().post(
+        let report: DestinationReport = try await client.post(
             "/v1/destinations/remove",
             DestinationRemoveRequest(name: name, undelivered: undelivered), timeout: .seconds(600))
         if daemon.json { return try Terminal.printJSON(report) }

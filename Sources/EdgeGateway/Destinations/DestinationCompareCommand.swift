@@ -11,21 +11,27 @@ struct DestinationCompareCommand: AsyncParsableCommand {
             fewer. Use it to move from one system to another: deliver to both, compare, then remove \
             the old one. Exits with 1 while the counts differ.
 
-            Example: edge-gateway destination compare firebase supabase --days 7
+            Example: edge-gateway destination compare firebase supabase --last 7d
             """)
 
     @Argument(help: "A destination's name.", completion: .destinationName)
     var first: String
     @Argument(help: "The other destination's name.", completion: .destinationName)
     var second: String
-    @Option(help: ArgumentHelp("How many days, today included, 1 to 4000.", valueName: "days"))
-    var days = Destinations.comparedDays.standard
+    @Option(
+        help: ArgumentHelp(
+            "How many UTC days, today included, such as 7d (default: 30d).", valueName: "span"))
+    var last: WrittenSpan?
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let report: DestinationComparisonReport = try await daemon.client().post(
+        let client = try daemon.client()
+        let names = [
+            try await client.destination(first).name, try await client.destination(second).name,
+        ]
+        let report: DestinationComparisonReport = try await client.post(
             "/v1/destinations/compare",
-            DestinationCompareRequest(names: [first, second], days: days), timeout: .seconds(60))
+            DestinationCompareRequest(names: names, days: last?.days), timeout: .seconds(60))
         if daemon.json {
             try Terminal.printJSON(report)
         } else {
@@ -44,7 +50,7 @@ extension DestinationText {
         } else {
             lines.append(
                 Terminal.table(
-                    ["DAY", "SAMPLES"] + report.names.map { "IN \($0)" },
+                    ["DAY (UTC)", "SAMPLES"] + report.names.map { "IN \($0)" },
                     report.days.map { day in
                         [name(day), String(day.samples)] + day.counts.map { String($0.delivered) }
                     }, free: Set(report.names.map { "IN \($0)" })))

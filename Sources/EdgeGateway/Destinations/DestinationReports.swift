@@ -16,6 +16,8 @@ struct DestinationReport: Codable, Equatable {
     var state: String
     /// Why its delivery is held, if it is.
     var held: String?
+    /// The health items that keep it from delivering, as `status` lists them.
+    var health: [String]?
     /// Why the last attempt delivered nothing, if that lasts.
     var fault: String?
     /// What does not work there while samples are delivered: gaps that are not taken, a share.

@@ -3,12 +3,15 @@ import Hummingbird
 /// The paths of destinations on the control socket.
 struct DestinationRoutes {
     let destinations: Destinations
+    let health: HealthMonitor
     let details: DestinationDetails
     let service: DestinationService
 
     func add(to router: RouteBook) {
-        router.get("v1/destinations") { [destinations] _, _ in
-            try await Answers.answer { try await destinations.reports() }
+        router.get("v1/destinations") { [destinations, health] _, _ in
+            try await Answers.answer {
+                await health.items().noted(in: try await destinations.reports())
+            }
         }
         router.post("v1/destinations") { [service] request, _ in
             try await Answers.answer(request) { (ask: DestinationAddRequest) in

@@ -81,8 +81,8 @@ struct DestinationStraps: Sendable {
                 let assignment = open.first(where: { $0.sensorID == sensor.id })
             else {
                 throw ProblemReport(
-                    code: .unknownSensor, message: "no such sensor is paired",
-                    advice: "edge-gateway sensors lists them")
+                    code: .unknownSensor, message: "no such strap is paired",
+                    advice: "edge-gateway straps lists them")
             }
             return assignment
         }

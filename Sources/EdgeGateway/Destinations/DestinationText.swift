@@ -10,7 +10,7 @@ enum DestinationText {
             ["NAME", "KIND", "STATE", "STRAPS", "DELIVERED", "UNSENT", "DEAD", "LAST", "PLACE"],
             destinations.map {
                 [
-                    $0.name, $0.kind, $0.held ?? $0.state,
+                    $0.name, $0.kind, $0.stateInAWord,
                     $0.everyStrap ? "every" : String($0.straps),
                     String($0.delivered), String($0.pending), String($0.dead),
                     $0.lastDelivery.map { Terminal.age(since: $0) } ?? "-", $0.place,
@@ -27,7 +27,7 @@ enum DestinationText {
             lines.append(
                 "  " + one.straps.counted("strap delivers there", "straps deliver there"))
         } else {
-            lines.append("  next: edge-gateway destination straps \(one.name) --add ADDRESS")
+            lines.append("  next: edge-gateway destination straps \(one.name) --add STRAP")
         }
         lines.append(keeping(one))
         return lines.joined(separator: "\n")
@@ -37,14 +37,14 @@ enum DestinationText {
         (["\(report.name) works"] + checks(report)).joined(separator: "\n")
     }
 
-    static func codes(_ report: DestinationCodesReport) -> String {
+    static func codes(_ report: DestinationCodesReport, _ times: LocalTimes) -> String {
         guard !report.codes.isEmpty else {
             return "no strap delivers to \(report.name): edge-gateway destination straps "
-                + "\(report.name) --add ADDRESS"
+                + "\(report.name) --add STRAP"
         }
         return report.codes.map { code in
             let lines = QRPicture.lines(code.text) ?? []
-            return (["strap \(code.strap), until \(Terminal.time(code.expires)):"] + lines)
+            return (["strap \(code.strap), until \(times.sentence(code.expires)):"] + lines)
                 .joined(separator: "\n")
         }.joined(separator: "\n\n")
     }
@@ -64,7 +64,7 @@ enum DestinationText {
         let one = report.destination
         let counts = "\(one.delivered) delivered, \(one.pending) waiting, \(one.dead) refused"
         var lines = [
-            "\(one.name): \(one.kind) at \(one.place), \(one.held ?? one.state)",
+            "\(one.name): \(one.kind) at \(one.place), \(one.stateInAWord)",
             "  \(counts)"
                 + (one.dropped.isEmpty ? "" : ", \(one.dropped.values.reduce(0, +)) dropped"),
             "  straps: " + (one.everyStrap ? "every (\(one.straps) now)" : String(one.straps)),

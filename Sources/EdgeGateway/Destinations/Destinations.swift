@@ -77,7 +77,7 @@ struct Destinations: Sendable {
         guard 1...Self.comparedDays.most ~= days else {
             throw ProblemReport(
                 code: .badRequest, message: "days must be 1 to \(Self.comparedDays.most)",
-                advice: "edge-gateway destination compare ONE OTHER --days 30")
+                advice: "edge-gateway destination compare ONE OTHER --last 30d")
         }
         let first = try await known(ask.names[0])
         let second = try await known(ask.names[1])

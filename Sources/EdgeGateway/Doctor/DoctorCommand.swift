@@ -32,7 +32,7 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         // Refused before the checks, which take a while.
         let file = try await outputFile()
-        let found = try await Self.examine(daemon)
+        let found = try await Self.examine(daemon, daemon.json ? .utc : daemon.times)
         if daemon.json {
             try Terminal.printJSON(found)
         } else {
@@ -68,12 +68,14 @@ struct DoctorCommand: AsyncParsableCommand {
             redactor: Redactor(settings: settings, status: status, sensors: known, alerts: alerts))
     }
 
-    static func examine(_ daemon: DaemonOptions) async throws -> DoctorReport {
+    static func examine(
+        _ daemon: DaemonOptions, _ times: LocalTimes = .utc
+    ) async throws -> DoctorReport {
         let settings = try daemon.settings()
         let status: StatusReport? = try? await daemon.client().get("/v1/status")
         let tree = SystemTree()
         let machine = MachineChecks(
-            tree: tree, settings: settings, clock: SystemClock(settings))
+            tree: tree, settings: settings, clock: SystemClock(settings), times: times)
         let findings =
             await RadioChecks(tree: tree).run() + machine.run()
             + ExchangeChecks(settings: settings, status: status).run()

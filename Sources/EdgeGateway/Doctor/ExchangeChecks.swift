@@ -20,7 +20,7 @@ struct ExchangeChecks {
         if status.enrollments.isEmpty, status.destinations.isEmpty {
             findings.append(
                 .warning(
-                    "enrollment", "none yet: samples are held", "edge-gateway enroll LINK"))
+                    "enrollment", "none yet: nothing is sent", "edge-gateway enroll LINK"))
         }
         for exchange in Set(status.enrollments.map(\.exchange)).sorted() {
             findings.append(await reach(exchange))

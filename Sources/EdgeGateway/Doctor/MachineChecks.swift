@@ -13,6 +13,7 @@ struct MachineChecks {
     let tree: SystemTree
     let settings: Settings
     var clock: any GatewayClock
+    var times = LocalTimes.utc
 
     func run() -> [Finding] { [time(), disk(), wear(), modes(), store()] }
 
@@ -25,13 +26,13 @@ struct MachineChecks {
         case nil:
             let how =
                 settings.clockTrust == .always ? "trusted by clock.trust: always" : "synchronised"
-            return .ok(name, "\(Terminal.time(wall)) UTC, \(how)")
+            return .ok(name, "\(times.sentence(wall)), \(how)")
         case .early?:
-            message = "the clock says \(Terminal.time(wall)), before this program was built"
+            message = "the clock says \(times.sentence(wall)), before this program was built"
         case .late(_, let latestYear)?:
             message =
-                "the clock says \(Terminal.time(wall)), after clock.latest_year (\(latestYear))"
-        case .unsynchronised?: message = "the clock is not synchronised; samples are held"
+                "the clock says \(times.sentence(wall)), after clock.latest_year (\(latestYear))"
+        case .unsynchronised?: message = "the clock is not synchronised; nothing is sent"
         }
         return .fault(
             name, message,

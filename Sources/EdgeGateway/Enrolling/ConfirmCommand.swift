@@ -4,6 +4,7 @@ struct ConfirmCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "confirm",
         abstract: "Says that something which has changed is as it should be.",
+        discussion: "Example: edge-gateway confirm patient e1",
         subcommands: [ConfirmPatientCommand.self, ConfirmBoardCommand.self])
 }
 
@@ -19,8 +20,9 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
             other`, or the practitioner's key once more with another --name; the samples of the first \
             person can be exported or erased.
 
-            Examples: edge-gateway confirm patient e1
-                      edge-gateway confirm patient ward --patient 40001
+            Examples:
+              edge-gateway confirm patient e1
+              edge-gateway confirm patient ward --patient 40001
             """)
 
     @Argument(help: "The enrollment's name.", completion: .enrollmentName)
@@ -33,6 +35,7 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
+        let enrollment = try await client.enrollment(enrollment, takesParts: !yes)
         try Terminal.confirm(
             "Deliver what waits in \(enrollment) to the person who has the patient's number now?",
             yes)

@@ -97,7 +97,7 @@ struct EnrollCommand: AsyncParsableCommand {
             }
         } else if report.kind == "practitioner-key" {
             Terminal.print(
-                "  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
+                "  next: edge-gateway pair STRAP --enrollment \(report.name) --patient ID")
         } else {
             let device = report.device.map { " as device \($0)" } ?? ""
             Terminal.print("  delivers \(report.code)\(device); next: edge-gateway scan")
@@ -106,12 +106,16 @@ struct EnrollCommand: AsyncParsableCommand {
 
     private func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         let client = try daemon.client()
-        if let moved {
+        var request = request
+        if let named = moved {
+            let moved = try await client.enrollment(named, takesParts: !yes)
+            request.moved = moved
             try Terminal.confirm(
                 "What waits for \(moved) will be sent to the exchange of the new link or key. "
                     + "Is it the same one, at a new address?", yes)
         }
         return try await ProgressLine.during("asking the exchange") {
+            [request] in
             try await client.post("/v1/enroll", request, timeout: .seconds(300))
         }
     }
@@ -195,8 +199,8 @@ struct EnrollmentsCommand: AsyncParsableCommand {
     }
 
     private static func state(_ enrollment: EnrollmentReport) -> String {
-        if let held = enrollment.held { return held }
         let patients = (enrollment.heldPatients ?? [:]).values.reduce(0, +)
-        return patients > 0 ? "\(patients) held" : enrollment.state
+        let word = enrollment.stateInAWord
+        return patients > 0 && word == enrollment.state ? "\(patients) held" : word
     }
 }

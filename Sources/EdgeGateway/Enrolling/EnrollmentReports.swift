@@ -17,6 +17,8 @@ struct EnrollmentReport: Codable, Equatable {
     var state: String
     /// Why its delivery is held, if it is.
     var held: String?
+    /// The health items that keep it from delivering, as `status` lists them.
+    var health: [String]?
     /// Why its samples are not delivered, if that lasts.
     var fault: String?
     /// What does not work there while samples are delivered: RR intervals that are not sent.

@@ -3,12 +3,15 @@ import Hummingbird
 /// The paths of enrollments on the control socket.
 struct EnrollmentRoutes {
     let enrollments: Enrollments
+    let health: HealthMonitor
     let enrolling: EnrollmentService
     let webEnrolling: WebEnrollmentService
 
     func add(to router: RouteBook) {
-        router.get("v1/enrollments") { [enrollments] _, _ in
-            try await Answers.answer { try await enrollments.reports() }
+        router.get("v1/enrollments") { [enrollments, health] _, _ in
+            try await Answers.answer {
+                await health.items().noted(in: try await enrollments.reports())
+            }
         }
         router.post("v1/enroll") { [enrolling] request, _ in
             try await Answers.answer(request) { (enroll: EnrollRequest) in

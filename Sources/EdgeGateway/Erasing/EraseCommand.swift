@@ -32,9 +32,10 @@ struct EraseCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
+        let client = try daemon.client()
+        let enrollment = try await client.enrollment(enrollment, takesParts: !yes)
         let whose = patient == nil ? "everything of" : "this patient of"
         try Terminal.confirm("Erase \(whose) \(enrollment) from this gateway, for good?", yes)
-        let client = try daemon.client()
         let report: EraseReport = try await ProgressLine.during("erasing") {
             try await client.post(
                 "/v1/erase",

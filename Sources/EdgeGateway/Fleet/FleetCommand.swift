@@ -55,6 +55,8 @@ struct FleetCommand: AsyncParsableCommand {
     var watch = false
     @Flag(help: "Print JSON instead of text.")
     var json = false
+    @Flag(help: "Print times in UTC instead of this machine's zone.")
+    var utc = false
     @Option(help: ArgumentHelp("Serve the screen at this address, such as 127.0.0.1:8480."))
     var page: String?
     @Option(help: "Seconds between two questions of --watch and --page, 2 to 3600.")
@@ -103,7 +105,9 @@ struct FleetCommand: AsyncParsableCommand {
                 try Terminal.printJSON(report)
             } else {
                 let columns = DisplayWidth.terminal(environment).columns
-                Terminal.print(FleetTable(columns: columns).lines(report).joined(separator: "\n"))
+                Terminal.print(
+                    FleetTable(columns: columns, times: .of(isUTC: utc)).lines(report).joined(
+                        separator: "\n"))
             }
             await Self.keep(poller)
             if !report.isWell { throw ExitCode(CommandExit.notWell.rawValue) }
@@ -164,7 +168,7 @@ struct FleetCommand: AsyncParsableCommand {
         while Terminal.isRead {
             let report = await poller.poll()
             let size = DisplayWidth.terminal(environment)
-            var lines = FleetTable(columns: size.columns).lines(report)
+            var lines = FleetTable(columns: size.columns, times: .of(isUTC: utc)).lines(report)
             if isTerminal {
                 // One line below the last stays free: a longer screen would scroll.
                 if let rows = size.rows, lines.count > rows - 1, rows > 2 {

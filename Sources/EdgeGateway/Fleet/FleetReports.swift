@@ -55,7 +55,7 @@ extension FleetReport {
         // Commands in remedies have addresses, and messages the end of one if a strap has no name.
         func withoutAddresses(_ text: String) -> String {
             status.sensors.reduce(text) { text, sensor in
-                text.replacing(sensor.address, with: "ADDRESS")
+                text.replacing(sensor.address, with: "STRAP")
                     .replacing("strap …" + sensor.address.suffix(5), with: sensor.fleetName)
             }
         }

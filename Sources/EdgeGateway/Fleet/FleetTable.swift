@@ -8,12 +8,13 @@ struct FleetTable {
     private static let nameWidthMax = 32
 
     let columns: Int
+    var times = LocalTimes.utc
 
     func lines(_ report: FleetHostsReport) -> [String] {
         let rows = report.gateways
         func count(_ state: FleetGateway.State) -> Int { rows.count { $0.state == state } }
         let summary =
-            "\(Terminal.time(report.time)) UTC  \(rows.count) gateways: \(count(.gone)) gone, "
+            "\(times.sentence(report.time))  \(rows.count) gateways: \(count(.gone)) gone, "
             + "\(count(.notWell)) not well, \(count(.well)) well"
         let head = line(
             ["GATEWAY", "SITE", "VERSION", "STATE", "SINCE", "STRAPS", "OLDEST", "ANSWER"])

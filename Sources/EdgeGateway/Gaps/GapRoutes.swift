@@ -9,7 +9,8 @@ struct GapRoutes {
             let query = Query(request)
             return try await Answers.answer {
                 try await gaps.gaps(
-                    sensor: query.number("sensor"), days: Int(query.number("days") ?? 1))
+                    sensor: query.number("sensor"), days: Int(query.number("days") ?? 1),
+                    since: query.instant("since"), until: query.instant("until"))
             }
         }
     }

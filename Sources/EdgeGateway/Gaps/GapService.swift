@@ -12,31 +12,40 @@ struct GapService: Sendable {
     let queue: SampleQueue
     let clock: any GatewayClock
 
-    /// Gaps and coverage of the last days, today included.
+    /// Gaps between two instants, and the coverage of the days that they touch.
     ///
     /// - Parameters:
     ///   - sensor: the store's number of one sensor; nil for all.
-    ///   - days: 1 to `daysMax`.
-    func gaps(sensor: Int64?, days: Int) async throws -> GapsReport {
-        guard (1...Self.daysMax).contains(days) else {
+    ///   - days: how many days there are, today included, where `since` is not given.
+    ///   - since: nil: as `days` says.
+    ///   - until: nil: now.
+    func gaps(
+        sensor: Int64?, days: Int, since: UTC? = nil, until: UTC? = nil
+    ) async throws -> GapsReport {
+        let now = clock.read().wall
+        let begin = since ?? Coverage.dayStart(of: now) - Coverage.day * max(0, days - 1)
+        let last = Coverage.dayStart(of: until.map { $0 - .microseconds(1) } ?? now)
+        let first = Coverage.dayStart(of: begin)
+        guard (1...Self.daysMax).contains(days), begin <= now, until.map({ begin < $0 }) ?? true,
+            last - first < Coverage.day * Self.daysMax
+        else {
             throw ProblemReport(
-                code: .badRequest, message: "days must be 1 to \(Self.daysMax)",
-                advice: "edge-gateway gaps --days 7")
+                code: .badRequest, message: "gaps are listed of 1 to \(Self.daysMax) days",
+                advice: "edge-gateway gaps --last 7d")
         }
         let sensors = try await queue.sensors(includingForgotten: true)
         let chosen = sensors.filter { sensor == nil || $0.id == sensor }
         guard sensor == nil || !chosen.isEmpty else {
             throw ProblemReport(
-                code: .unknownSensor, message: "no such sensor",
-                advice: "edge-gateway sensors lists them")
+                code: .unknownSensor, message: "no such strap",
+                advice: "edge-gateway straps lists them")
         }
-        let today = Coverage.dayStart(of: clock.read().wall)
-        let begin = today - Coverage.day * (days - 1)
         let found = try await queue.gaps(
-            sensor: sensor, since: begin, limit: Self.gapsMax + 1)
+            sensor: sensor, since: begin, limit: Self.gapsMax + 1
+        ).filter { gap in until.flatMap { until in gap.from.map { $0 < until } } ?? true }
         var coverage: [CoverageReport] = []
-        for day in 0..<days {
-            let start = begin + Coverage.day * day
+        for day in first.day...last.day {
+            let start = UTC(day: day)
             for sensor in chosen {
                 let covered = try await queue.coverage(
                     of: .sensor(sensor.id), dayStartingAt: start)

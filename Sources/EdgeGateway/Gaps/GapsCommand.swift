@@ -6,41 +6,41 @@ struct GapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gaps", abstract: "Lists times without data, and why.",
         discussion: """
-            A gap is more than 3 s without data. Below the list come each day's share of time with \
-            data, its longest gap, the time lost to each cause, and what to do about each cause.
+            A gap is more than 3 s without data. Without --last and --since it lists those of this UTC \
+            day, otherwise up to 31 days. Below the list come each UTC day's share of time with data, \
+            its longest gap, the time lost to each cause, and what to do about each cause.
 
             Examples:
               edge-gateway gaps
-              edge-gateway gaps C0:00:00:00:00:01 --days 7
+              edge-gateway gaps --strap "bed 4" --last 7d
+              edge-gateway gaps --since "yesterday 08:00"
             """)
 
-    @Argument(help: "Only the sensor with this address.", completion: .sensorAddress)
-    var address: String?
-    @Option(help: "How many UTC days, today included, 1 to 31.")
-    var days = 1
+    @OptionGroup var chosen: StrapOption
+    @OptionGroup var range: TimeRange
     @OptionGroup var daemon: DaemonOptions
-
-    func validate() throws {
-        guard (1...31).contains(days) else { throw ValidationError("--days takes 1 to 31") }
-    }
 
     func run() async throws {
         let client = try daemon.client()
-        var path = "/v1/gaps?days=\(days)"
-        if let address { path += "&sensor=\(try await client.sensorID(address))" }
+        var path = "/v1/gaps?days=1" + (try range.query(daemon.times))
+        if let strap = chosen.strap {
+            path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
+        }
         let report: GapsReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(Self.text(report))
+        Terminal.print(Self.text(report, daemon.times))
     }
 
-    static func text(_ report: GapsReport) -> String {
+    static func text(_ report: GapsReport, _ times: LocalTimes) -> String {
         guard !report.gaps.isEmpty || !report.coverage.isEmpty else {
-            return "no sensor was paired in that time, or the time of its data is not known yet "
+            return "no strap was paired in that time, or the time of its data is not known yet "
                 + "(edge-gateway status)"
         }
         var parts: [String] = []
-        if !report.gaps.isEmpty { parts.append(table(report.gaps)) }
-        if report.more { parts.append("… there are more: ask for fewer days, or for one sensor") }
+        if !report.gaps.isEmpty { parts.append(table(report.gaps, times)) }
+        if report.more {
+            parts.append("… there are more: ask for a shorter time, or for one strap")
+        }
         parts.append(
             report.coverage.isEmpty
                 ? "no day's share of time with data is known: that takes a trusted clock (timedatectl)"
@@ -53,16 +53,16 @@ struct GapsCommand: AsyncParsableCommand {
         return parts.joined(separator: "\n\n")
     }
 
-    private static func table(_ gaps: [GapReport]) -> String {
+    private static func table(_ gaps: [GapReport], _ times: LocalTimes) -> String {
         Terminal.table(
-            ["FROM (UTC)", "LENGTH", "CAUSE", "SENSOR"],
+            [times.header("FROM"), "LENGTH", "CAUSE", "STRAP"],
             gaps.map { gap in
                 [
-                    gap.from.map(Terminal.time) ?? "unknown",
+                    gap.from.map(times.text) ?? "unknown",
                     (gap.seconds.map(Terminal.age) ?? "unknown") + (gap.open ? " …" : ""),
                     gap.cause, gap.name.isEmpty ? gap.address : gap.name,
                 ]
-            }, free: ["SENSOR"])
+            }, free: ["STRAP"])
     }
 
     /// The causes above, in words.
@@ -73,7 +73,7 @@ struct GapsCommand: AsyncParsableCommand {
 
     private static func summary(_ coverage: [CoverageReport]) -> String {
         Terminal.table(
-            ["DAY", "DATA", "LONGEST GAP", "SENSOR", "WITHOUT DATA BECAUSE OF"],
+            ["DAY (UTC)", "DATA", "LONGEST GAP", "STRAP", "WITHOUT DATA BECAUSE OF"],
             coverage.map { day in
                 let causes = day.secondsByCause.sorted { ($0.value, $1.key) > ($1.value, $0.key) }
                 return [
@@ -82,6 +82,6 @@ struct GapsCommand: AsyncParsableCommand {
                     Terminal.age(day.longestGapSeconds), day.name.isEmpty ? day.address : day.name,
                     causes.map { "\($0.key) \(Terminal.age($0.value))" }.joined(separator: ", "),
                 ]
-            }, free: ["SENSOR", "WITHOUT DATA BECAUSE OF"])
+            }, free: ["STRAP", "WITHOUT DATA BECAUSE OF"])
     }
 }

@@ -18,6 +18,7 @@ struct DeliveryHealth: Sendable {
         var found: [HealthSnapshot.Delivery] = []
         for enrollment in enrollments {
             var delivery = HealthSnapshot.Delivery(id: enrollment.id, name: enrollment.terms.name)
+            delivery.place = enrollment.terms.origin
             delivery.kind =
                 switch enrollment.terms.kind {
                 case .invitation: .invitation
@@ -88,6 +89,8 @@ extension HealthSnapshot.Delivery.Hold {
         case .noConsent: .consent
         case .wrongPatient: .access
         case .paused: .paused
+        // What the place itself cannot do, whoever the patient is.
+        case .exchangeFault, .moved, .baseUnknown, .codeUnknown: .place
         default: .other
         }
     }

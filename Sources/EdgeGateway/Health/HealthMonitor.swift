@@ -126,6 +126,8 @@ extension HealthItem {
         self.init(
             name: condition.name.rawValue, severity: condition.name.severity.rawValue,
             since: Date(now.at(began).wall), seconds: (now.uptime - began).inSeconds,
-            sensor: condition.strap, message: condition.message, advice: condition.advice)
+            sensor: condition.strap,
+            deliveries: condition.deliveries.isEmpty ? nil : condition.deliveries,
+            message: condition.message, advice: condition.advice)
     }
 }

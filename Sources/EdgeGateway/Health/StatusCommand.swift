@@ -26,13 +26,16 @@ struct StatusCommand: AsyncParsableCommand {
     private func show(_ status: StatusReport) {
         let age = Terminal.age(status.uptimeSeconds)
         Terminal.print(
-            "edge-gateway \(status.version), up \(age): \(status.well ? "well" : "not well")")
+            "edge-gateway \(status.version), up \(age): \(Self.verdict(status))")
+        if let next = status.nextStep {
+            Terminal.print("> \(next.message)\n    next: \(next.advice)")
+        }
         for item in status.health {
             Terminal.printAlarm("! \(item.name)\(Self.lasting(item)): \(item.message)")
             Terminal.print("    \(item.advice)")
         }
         if !status.sensors.isEmpty {
-            Terminal.print("\n" + SensorsCommand.table(status.sensors))
+            Terminal.print("\n" + StrapsCommand.table(status.sensors))
         }
         if !status.enrollments.isEmpty {
             Terminal.print("\n" + EnrollmentsCommand.table(status.enrollments))
@@ -51,13 +54,20 @@ struct StatusCommand: AsyncParsableCommand {
             if enrollment.tokenRefused == true {
                 Terminal.print("token of \(enrollment.name) is refused")
             } else if let expires = enrollment.tokenExpires {
-                Terminal.print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
+                Terminal.print(
+                    "token of \(enrollment.name) until \(daemon.times.sentence(expires))")
             }
         }
         if status.clockTrusted, let oldest = status.oldestUnsent {
             Terminal.print(
                 "oldest unsent sample: \(Terminal.age(since: oldest)) old")
         }
+    }
+
+    /// A gateway that does nothing yet is not simply well.
+    static func verdict(_ status: StatusReport) -> String {
+        guard status.well else { return "not well" }
+        return status.nextStep == nil ? "well" : "well so far, and not set up yet"
     }
 
     /// How long an item has lasted. The wall clock may have been set since it began.
@@ -80,7 +90,7 @@ struct StatusCommand: AsyncParsableCommand {
             received \(balance.received) = stored \(balance.stored) \
             + undecodable \(balance.undecodable)\(lost(balance.refused))\(doubled)
             stored \(balance.stored) = delivered \(balance.delivered) \
-            + pending \(balance.pending) + held \(reasons(balance.held)) \
+            + waiting \(balance.pending) + held \(reasons(balance.held)) \
             + dead \(balance.dead) + dropped \(reasons(balance.dropped))
             """
     }

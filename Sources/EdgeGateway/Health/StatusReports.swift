@@ -14,6 +14,8 @@ struct HealthItem: Codable, Equatable {
     var seconds: Double?
     /// The number of the sensor that it is about, if it is about one.
     var sensor: Int64?
+    /// The names of the deliveries that it keeps from delivering, if it does: one cause may have stopped many.
+    var deliveries: [String]?
     var message: String
     var advice: String
 }
@@ -54,4 +56,6 @@ struct StatusReport: Codable, Equatable {
     var destinations: [DestinationReport]
     var balance: BalanceReport
     var oldestUnsent: Date?
+    /// What a person does next with a gateway that is not set up yet.
+    var nextStep: NextStep?
 }

@@ -22,12 +22,14 @@ struct StatusService: Sendable {
         let balance = try await queue.balance()
         let reading = clock.read()
         let items = await health.items()
-        return StatusReport(
+        var report = StatusReport(
             gateway: identity, version: GatewayVersion.text, well: items.isEmpty, health: items,
             uptimeSeconds: (reading.uptime - started).inSeconds,
-            clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
-            destinations: destinations, balance: BalanceReport(balance),
-            oldestUnsent: balance.oldestUnsent.map { Date($0) })
+            clockTrusted: reading.isTrusted, sensors: sensors,
+            enrollments: items.noted(in: enrollments), destinations: items.noted(in: destinations),
+            balance: BalanceReport(balance), oldestUnsent: balance.oldestUnsent.map { Date($0) })
+        report.nextStep = NextStep(report)
+        return report
     }
 }
 

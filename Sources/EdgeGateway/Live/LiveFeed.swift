@@ -89,7 +89,7 @@ actor LiveFeed {
         let now = clock.now()
         guard scope.covers(sensor), try await names(now).contains(where: { $0.id == sensor }) else {
             throw ProblemReport(
-                code: .unknownSensor, message: "no such sensor",
+                code: .unknownSensor, message: "no such strap",
                 advice: "GET /v1/live lists those that can be seen")
         }
         let key = ChartKey(sensor: sensor, minutes: minutes)

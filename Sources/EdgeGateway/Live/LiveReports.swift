@@ -45,7 +45,9 @@ struct LiveDestination: Codable, Equatable {
         name = report.name
         kind = report.kind
         state = report.state
-        trouble = report.held.map { HoldReason(rawValue: $0)?.meaning ?? $0 } ?? report.fault
+        trouble =
+            report.held.map { HoldReason(rawValue: $0)?.meaning ?? $0 } ?? report.fault
+            ?? report.health?.first
         pending = report.pending
         delivered = report.delivered
         dead = report.dead
@@ -65,6 +67,8 @@ struct LiveGatewayReport: Codable, Equatable {
     var lastDelivery: Date?
     var clockTrusted: Bool
     var destinations: [LiveDestination]
+    /// What a person does next with a gateway that is not set up yet.
+    var nextStep: NextStep?
 
     /// Messages name straps and enrollments; a strap without a name, its address, is masked.
     init(_ status: StatusReport) {
@@ -87,6 +91,7 @@ struct LiveGatewayReport: Codable, Equatable {
         lastDelivery = status.enrollments.compactMap(\.lastDelivery).max()
         clockTrusted = status.clockTrusted
         destinations = status.destinations.map(LiveDestination.init)
+        nextStep = status.nextStep
     }
 }
 

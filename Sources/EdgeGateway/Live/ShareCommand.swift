@@ -11,22 +11,23 @@ struct ShareCommand: AsyncParsableCommand {
 
             Examples:
               edge-gateway share
-              edge-gateway share A0:9E:1A:00:00:01 --hours 2
+              edge-gateway share --strap "bed 4" --for 2h
               edge-gateway share --stop
             """)
 
-    @Argument(help: "Only the strap with this address.", completion: .sensorAddress)
-    var address: String?
-    @Option(help: "Hours until the link ends, 1 to 744. (default: 24)")
-    var hours: Int?
+    @OptionGroup var chosen: StrapOption
+    @Option(
+        name: .customLong("for"),
+        help: ArgumentHelp(
+            "How long the link lasts, 1h to 31d (default: 24h).", valueName: "span"))
+    var span: WrittenSpan?
     @Flag(help: "Revoke all links.")
     var stop = false
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard !stop || (address == nil && hours == nil) else {
-            throw ValidationError(
-                "--stop revokes all links; leave the address and --hours out")
+        guard !stop || (chosen.strap == nil && span == nil) else {
+            throw ValidationError("--stop revokes all links; leave --strap and --for out")
         }
     }
 
@@ -38,12 +39,16 @@ struct ShareCommand: AsyncParsableCommand {
             return Terminal.print(
                 report.stopped == 0 ? "there were no links" : "ended \(report.stopped)")
         }
-        let report: ShareReport = try await daemon.client().post(
-            "/v1/share", ShareRequest(address: address, hours: hours ?? 24), timeout: .seconds(10))
+        let client = try daemon.client()
+        var address: String?
+        if let strap = chosen.strap { address = try await client.strap(strap).address }
+        let report: ShareReport = try await client.post(
+            "/v1/share", ShareRequest(address: address, hours: span?.hours ?? 24),
+            timeout: .seconds(10))
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)
         Terminal.print(
-            "until \(Terminal.time(report.expires)) UTC; edge-gateway share --stop ends it")
+            "until \(daemon.times.sentence(report.expires)); edge-gateway share --stop ends it")
     }
 
     /// The link, and its QR code on a terminal, for a phone's camera.

@@ -14,15 +14,15 @@ struct ShareService: Sendable {
             throw ProblemReport(
                 code: .badRequest,
                 message: "a share lasts from 1 to \(Shares.hoursRange.upperBound) hours",
-                advice: "edge-gateway share --hours 24")
+                advice: "edge-gateway share --for 24h")
         }
         var sensor: Sensor?
         if let address = ask.address {
             sensor = try await queue.sensors().first { $0.address == address.uppercased() }
             guard sensor != nil else {
                 throw ProblemReport(
-                    code: .unknownSensor, message: "no such sensor",
-                    advice: "edge-gateway sensors lists them")
+                    code: .unknownSensor, message: "no such strap",
+                    advice: "edge-gateway straps lists them")
             }
         }
         let now = Date()

@@ -12,55 +12,52 @@ struct WatchCommand: AsyncParsableCommand {
 
             Examples:
               edge-gateway watch
-              edge-gateway watch A0:9E:1A:00:00:01
+              edge-gateway watch --strap "bed 4"
               edge-gateway watch --json | jq '.straps[0].bpm'
             """)
 
     /// Straps send about once a second; twice as often shows each frame.
     private static let period = Duration.milliseconds(500)
+    /// How often it looks whether there is something to do first: the whole state costs more than the rates.
+    private static let stepPeriod = Duration.seconds(5)
 
-    @Argument(help: "Only the strap with this address.", completion: .sensorAddress)
-    var address: String?
-    @Option(help: "Stop after this many seconds.")
-    var seconds: Int?
+    @OptionGroup var chosen: StrapOption
+    @Option(
+        name: .customLong("for"),
+        help: ArgumentHelp("Stop after so long, such as 30s or 5m.", valueName: "span"))
+    var span: WrittenSpan?
     @OptionGroup var daemon: DaemonOptions
-
-    func validate() throws {
-        if let seconds, seconds < 1 { throw ValidationError("--seconds takes 1 or more") }
-    }
 
     func run() async throws {
         let client = try daemon.client()
-        let chosen = try await sensor(client)
+        var sensor: Int64?
+        if let strap = chosen.strap { sensor = try await client.strap(strap).id }
         let isTerminal = isatty(STDOUT_FILENO) == 1 && !daemon.json
         var view = WatchView()
         var last: LiveReport?
         let clock = UptimeClock.system
-        let end = seconds.map { clock.now() + .seconds($0) }
+        let end = span.map { clock.now() + .seconds($0.seconds) }
+        var (next, asked): (NextStep?, Uptime?) = (nil, nil)
         if isTerminal { Terminal.clear() }
         while Terminal.isRead, end.map({ clock.now() < $0 }) ?? true {
             var report: LiveReport = try await client.get("/v1/live/now")
-            report.straps.removeAll { chosen != nil && $0.sensor != chosen }
+            report.straps.removeAll { sensor != nil && $0.sensor != sensor }
             view.take(report)
+            if asked.map({ clock.now() - $0 >= Self.stepPeriod }) ?? true {
+                let step = (try await client.get("/v1/status") as StatusReport).nextStep
+                if let step, step != next, !isTerminal {
+                    Terminal.complain("\(step.message)\n  next: \(step.advice)")
+                }
+                (next, asked) = (step, clock.now())
+            }
             if isTerminal {
-                Terminal.redraw(view.lines(report))
+                Terminal.redraw(view.lines(report, next))
             } else if isNews(report, after: last) {
                 try write(report)
             }
             last = report
             await clock.sleep(Self.period)
         }
-    }
-
-    private func sensor(_ client: ControlClient) async throws -> Int64? {
-        guard let address else { return nil }
-        let sensors: [SensorReport] = try await client.get("/v1/sensors")
-        guard let found = sensors.first(where: { $0.address == address.uppercased() }) else {
-            throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "no sensor with this address is paired\n  edge-gateway sensors lists them")
-        }
-        return found.id
     }
 
     /// A strap whose last frame is younger than it was has sent another.

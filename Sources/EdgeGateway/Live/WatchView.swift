@@ -27,15 +27,14 @@ struct WatchView {
     }
 
     /// Two lines a strap, 80 columns at most.
-    func lines(_ report: LiveReport) -> [String] {
-        guard !report.straps.isEmpty else {
-            return ["no strap is paired yet: edge-gateway scan, then edge-gateway pair ADDRESS"]
-        }
-        return report.straps.flatMap { strap in
-            [Self.headline(strap), "  " + sparkline(of: strap.sensor)].map {
-                String($0.prefix(80))
+    func lines(_ report: LiveReport, _ next: NextStep? = nil) -> [String] {
+        guard !report.straps.isEmpty || next != nil else { return ["no strap is paired"] }
+        return (next.map { ["> \($0.message)", "    next: \($0.advice)"] } ?? [])
+            + report.straps.flatMap { strap in
+                [Self.headline(strap), "  " + sparkline(of: strap.sensor)].map {
+                    String($0.prefix(80))
+                }
             }
-        }
     }
 
     static func headline(_ strap: LiveStrap) -> String {

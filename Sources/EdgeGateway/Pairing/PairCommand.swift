@@ -1,31 +1,30 @@
-import Basics
 import ArgumentParser
-import Foundation
+import Basics
 import Glibc
 
 struct PairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pair", abstract: "Starts to record a sensor for one patient.",
+        commandName: "pair", abstract: "Starts to record a strap for one patient.",
         discussion: """
-            Connects, checks that the sensor has the Heart Rate Service, reads its device \
-            information and waits for the first heartbeat. It bonds with a sensor that requires it, \
-            and asks for the six-digit code if the sensor shows one. Without an enrollment the \
-            samples are held; enroll, then pair the sensor again to assign it.
+            Connects, checks that the strap has the Heart Rate Service, reads its device \
+            information and waits for the first heartbeat. It bonds with a strap that requires it, \
+            and asks for the six-digit code if the strap shows one. Without an enrollment the \
+            samples are held; enroll, then pair the strap again to assign it.
+
+            A whole address or the whole name of a paired strap is taken as it is; of anything else \
+            the gateway listens first which straps are there.
 
             Examples:
               edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
-              edge-gateway pair C0:00:00:00:00:01 --passkey 123456
+              edge-gateway pair "bed 4" --passkey 123456
               edge-gateway pair C0:00:00:00:00:01 --enrollment clinic --patient 40001
               edge-gateway pair C0:00:00:00:00:01 --destination influx
             """)
 
-    /// A pairing waits for a person up to a minute, and for the radio.
-    private static let timeout = Duration.seconds(180)
-    /// Between two looks at what the sensor asks: soon enough for a person.
-    private static let questionPause = Duration.milliseconds(300)
-
-    @Argument(help: "The sensor's address, as `scan` shows it.", completion: .sensorAddress)
-    var address: String
+    @Argument(
+        help: "The strap's name or address as `scan` shows it, or a part of either.",
+        completion: .strap)
+    var strap: String
     @OptionGroup var delivery: EnrollmentOptions
     @Option(
         help: ArgumentHelp(
@@ -36,9 +35,9 @@ struct PairCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "The device's id at the exchange, if several fit this patient.", valueName: "id"))
     var device: String?
-    @Option(help: "A name to show for this sensor.")
+    @Option(help: "A name to show for this strap.")
     var name: String?
-    @Option(help: ArgumentHelp("The six-digit code that the sensor shows.", valueName: "code"))
+    @Option(help: ArgumentHelp("The six-digit code that the strap shows.", valueName: "code"))
     var passkey: Int?
     @OptionGroup var daemon: DaemonOptions
 
@@ -50,79 +49,46 @@ struct PairCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
+        let address = try await chosenAddress(client)
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
+        var enrollment = delivery.enrollment
+        if let named = enrollment { enrollment = try await client.enrollment(named) }
+        var destinations: [String] = []
+        for named in destination { destinations.append(try await client.destination(named).name) }
         let request = PairRequest(
-            address: address, enrollment: delivery.enrollment, patient: delivery.patient,
-            destinations: destination.isEmpty ? nil : destination, device: device,
+            address: address, enrollment: enrollment, patient: delivery.patient,
+            destinations: destinations.isEmpty ? nil : destinations, device: device,
             name: name, passkey: passkey, attended: isAttended)
-        let watcher = Task { await watch(client, isAttended: isAttended) }
-        let report: PairReport
-        do {
-            report = try await client.post("/v1/pair", request, timeout: Self.timeout)
-            await end(watcher)
-        } catch {
-            await end(watcher)
-            throw error
-        }
+        let report = try await AttendedPairing(client: client, isAttended: isAttended).run(request)
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)
     }
 
-    /// Its line is gone before the result is printed.
-    private func end(_ watcher: Task<Void, Never>) async {
-        watcher.cancel()
-        await watcher.value
-    }
-
-    /// Shows meanwhile how far it is and what the sensor asks for, on standard error, and sends what
-    /// is typed.
-    private func watch(_ client: ControlClient, isAttended: Bool) async {
-        var line: ProgressLine? = ProgressLine("pairing")
-        var shown: String?
-        while !Task.isCancelled {
-            await UptimeClock.system.sleep(Self.questionPause)
-            guard !Task.isCancelled,
-                let report: PairingReport = try? await client.post(
-                    "/v1/pairing/question", PairingQuestionRequest(address: address),
-                    timeout: .seconds(10))
-            else { continue }
-            if let step = report.step { line?.show(step) }
-            let asked = report.question.map { $0 + (report.passkey ?? "") }
-            guard let question = report.question, asked != shown else { continue }
-            shown = asked
-            line = nil
-            await put(question, code: report.passkey ?? "", client, isAttended: isAttended)
-            line = ProgressLine("pairing")
+    /// The address of the strap that is meant. What is not named whole might be several that are near.
+    private func chosenAddress(_ client: ControlClient) async throws -> String {
+        if let whole = try? SensorAddress.checked(strap) { return whole }
+        let known = try await client.namedStraps()
+        if let one = try? Choosing.strap.choose(strap, among: known, takesParts: false) {
+            return one.address
         }
+        let heard = try await StrapsNearby.heard(client)
+        return try Self.address(strap, known.flatMap(\.self).map(\.thing), heard)
     }
 
-    /// Puts a sensor's question to the person at the terminal.
-    private func put(
-        _ question: String, code: String, _ client: ControlClient, isAttended: Bool
-    ) async {
-        switch question {
-        case "type-passkey":
-            Terminal.write("Type \(code) into the sensor.\n")
-        case "confirm-passkey" where isAttended:
-            let typed = await Terminal.ask("Does the sensor show \(code)? [y/N] ")
-            let isSame = typed?.lowercased().hasPrefix("y") ?? false
-            await answer(client, PairingAnswerRequest(address: address, agreed: isSame))
-        case "enter-passkey" where isAttended:
-            let typed = await Terminal.ask("Which six digits does the sensor show? ")
-            let code = typed.flatMap { Int($0.filter(\.isNumber)) }
-            await answer(
-                client, PairingAnswerRequest(address: address, passkey: code, agreed: false))
-        default: break
-        }
+    /// The address of the strap that is meant, of those that are paired and those that are heard.
+    static func address(
+        _ text: String, _ known: [SensorReport], _ heard: [SightingReport]
+    ) throws(CommandFailure) -> String {
+        let addresses = Set(known.map(\.address))
+        let straps =
+            known.map { Named(thing: $0.address, name: $0.name, address: $0.address) }
+            + heard.filter { !addresses.contains($0.address) }.map {
+                Named(thing: $0.address, name: $0.name, address: $0.address)
+            }
+        return try Choosing.strapNearby.choose(text, among: [straps])
     }
 
-    private func answer(_ client: ControlClient, _ answer: PairingAnswerRequest) async {
-        // If it comes too late, `pair` itself says so.
-        let _: PairingReport? = try? await client.post(
-            "/v1/pairing/answer", answer, timeout: .seconds(10))
-    }
-
-    private static func show(_ report: PairReport) {
+    static func show(_ report: PairReport) {
         var facts = [report.manufacturer, report.model, report.firmware.map { "firmware \($0)" }]
             .compactMap { $0 }.joined(separator: " ")
         if let location = report.bodyLocation {

@@ -3,7 +3,7 @@ import BlueZ
 extension ProblemReport {
     /// The sensor asked for a code, and there was no terminal to ask on.
     static let passkeyNeeded = ProblemReport(
-        code: .passkeyNeeded, message: "not paired: the sensor wants a pairing code",
+        code: .passkeyNeeded, message: "not paired: the strap wants a pairing code",
         advice: "run edge-gateway pair in a terminal, or pass the code it shows: --passkey 123456")
 }
 
@@ -19,13 +19,13 @@ extension InspectionFault {
             switch self {
             case .notHeard:
                 (
-                    .sensorNotHeard, "the sensor does not advertise",
+                    .sensorNotHeard, "the strap does not advertise",
                     "\(wear), end its connection to phones, watches and bike computers, "
                         + "bring it nearer, and try again"
                 )
             case .notConnected:
                 (
-                    .sensorNotReached, "the sensor was heard, but it cannot be connected",
+                    .sensorNotReached, "the strap was heard, but it cannot be connected",
                     "bring it within 2 m, move 2.4 GHz Wi-Fi and USB 3 devices away, and try again"
                 )
             case .noHeartRate(isAdvertised: true):
@@ -38,28 +38,28 @@ extension InspectionFault {
             case .noHeartRate:
                 (
                     .noHeartRate, "it has no Heart Rate Service (0x180D with 0x2A37)",
-                    "this device is no heart-rate sensor; edge-gateway scan lists those nearby"
+                    "this is no heart-rate strap; edge-gateway scan lists those nearby"
                 )
             case .wantsBond:
                 (
-                    .sensorRefuses, "the sensor cannot be read without a bond",
+                    .sensorRefuses, "the strap cannot be read without a bond",
                     "put it into its pairing mode (see its manual) and try again"
                 )
             case .bondRefused where passkeyGiven:
                 (
-                    .bondRefused, "the sensor did not accept the pairing code",
+                    .bondRefused, "the strap did not accept the pairing code",
                     "read the six digits it shows and try again; they may change each time"
                 )
             case .bondRefused:
                 (
-                    .bondRefused, "the sensor refused to bond",
+                    .bondRefused, "the strap refused to bond",
                     "it may be paired elsewhere: remove it there, put it into its pairing mode, "
                         + "and try again"
                 )
             case .addressChanges:
                 (
                     .addressChanges,
-                    "the sensor changes its Bluetooth address every few minutes; the gateway can "
+                    "the strap changes its Bluetooth address every few minutes; the gateway can "
                         + "recognise it only by a bond, and it refused one",
                     "put it into its pairing mode (see its manual), remove its pairing with phones, "
                         + "and try again"
@@ -67,15 +67,15 @@ extension InspectionFault {
             case .noIdentity:
                 (
                     .addressChanges,
-                    "the sensor changes its Bluetooth address and does not say, when it is bonded, how to "
+                    "the strap changes its Bluetooth address and does not say, when it is bonded, how to "
                         + "recognise it: it would be lost at its next start",
                     "switch its private or random address off, if its settings have that; otherwise use "
-                        + "another sensor"
+                        + "another strap"
                 )
             case .taken:
                 (
                     .sensorTaken,
-                    "another program on this machine has the sensor's heart rate to itself",
+                    "another program on this machine has the strap's heart rate to itself",
                     "end that program (it called AcquireNotify of 0x2A37), and try again"
                 )
             case .classic:
@@ -88,12 +88,12 @@ extension InspectionFault {
                 )
             case .unanswered:
                 (
-                    .sensorNotAnswering, "the sensor is connected but does not answer",
+                    .sensorNotAnswering, "the strap is connected but does not answer",
                     "take its battery out for a minute, then try again"
                 )
             case .tooSlow:
                 (
-                    .sensorNotAnswering, "the sensor was reached, but pairing took too long",
+                    .sensorNotAnswering, "the strap was reached, but pairing took too long",
                     "keep it worn and within 2 m, wait half a minute and try again; if it goes on, "
                         + "edge-gateway doctor tells whether this machine is overloaded"
                 )
@@ -130,21 +130,21 @@ extension PairingSession.Omission {
         case .unanswered:
             ProblemReport(
                 code: .passkeyNeeded,
-                message: "not paired: the sensor's question was not answered in time",
+                message: "not paired: the strap's question was not answered in time",
                 advice: "run edge-gateway pair again, and answer within half a minute")
         case .declined:
             ProblemReport(
                 code: .bondRefused,
-                message: "not paired: the sensor's question was answered with no",
-                advice: "run edge-gateway pair again; if the codes differ, it may be another sensor"
+                message: "not paired: the strap's question was answered with no",
+                advice: "run edge-gateway pair again; if the codes differ, it may be another strap"
             )
         case .notTyped:
             ProblemReport(
                 code: .bondRefused,
                 message:
-                    "not paired: the code was not typed into the sensor in time, or not correctly",
+                    "not paired: the code was not typed into the strap in time, or not correctly",
                 advice:
-                    "run edge-gateway pair again, and type the code that it shows into the sensor "
+                    "run edge-gateway pair again, and type the code that it shows into the strap "
                     + "within half a minute")
         }
     }

@@ -23,7 +23,7 @@ struct PairingQuestions: Sendable {
 
     private static func step(_ state: LinkState) -> String? {
         switch state {
-        case .absent: "listening for the sensor"
+        case .absent: "listening for the strap"
         case .seen: "heard, connecting soon"
         case .connecting: "connecting"
         case .resolving: "reading its services"
@@ -56,8 +56,8 @@ struct PairingQuestions: Sendable {
             } else if request.agreed == true { .yes } else { .no }
         guard await session.answer(answer, for: address) else {
             throw ProblemReport(
-                code: .nothingAsked, message: "this sensor asks for no code now",
-                advice: "edge-gateway pair ADDRESS")
+                code: .nothingAsked, message: "this strap asks for no code now",
+                advice: "edge-gateway pair STRAP")
         }
         return try await question(of: text)
     }
@@ -65,12 +65,12 @@ struct PairingQuestions: Sendable {
     private static func noAnswer(_ question: PairingQuestion?) -> ProblemReport {
         let wanted =
             switch question {
-            case .enterPasskey: "passkey, the six digits that the sensor shows"
-            case .confirmPasskey: "agreed, whether the sensor shows the same six digits"
+            case .enterPasskey: "passkey, the six digits that the strap shows"
+            case .confirmPasskey: "agreed, whether the strap shows the same six digits"
             case .typePasskey, nil: "passkey, six digits, or agreed, true or false"
             }
         return ProblemReport(
-            code: .badRequest, message: "this is no answer to a sensor's question",
+            code: .badRequest, message: "this is no answer to a strap's question",
             advice: "send \(wanted); agreed: false declines")
     }
 
@@ -87,6 +87,6 @@ enum Passkey {
         guard let passkey, !(0...Int(PairingAgent.passkeyMax)).contains(passkey) else { return }
         throw ProblemReport(
             code: .badRequest, message: "a pairing code has at most six digits",
-            advice: "edge-gateway pair ADDRESS --passkey 123456")
+            advice: "edge-gateway pair STRAP --passkey 123456")
     }
 }

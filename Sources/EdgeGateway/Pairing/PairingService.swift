@@ -101,8 +101,8 @@ struct PairingService: Sendable {
         guard let sensor = try await queue.sensors().first(where: { $0.address == address })
         else {
             throw ProblemReport(
-                code: .unknownSensor, message: "no such sensor is paired",
-                advice: "edge-gateway sensors lists them")
+                code: .unknownSensor, message: "no such strap is paired",
+                advice: "edge-gateway straps lists them")
         }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
@@ -215,7 +215,7 @@ struct PairingService: Sendable {
         guard try await openAssignment(of: address)?.1.id == wanted.openAssignment else {
             throw ProblemReport(
                 code: .strapChanged, message: "the strap was paired or forgotten meanwhile",
-                advice: "see whose it is (edge-gateway sensors), and pair it again")
+                advice: "see whose it is (edge-gateway straps), and pair it again")
         }
         let details = details(wanted.request, inspection)
         // What a strap in use has sent so far is that of whoever has worn it.

@@ -14,7 +14,7 @@ struct ScanService: Sendable {
         guard (1...60).contains(seconds) else {
             throw ProblemReport(
                 code: .badRequest, message: "a scan takes 1 to 60 seconds",
-                advice: "edge-gateway scan --seconds 10")
+                advice: "edge-gateway scan --for 10s")
         }
         try await radio.wait()
         let sightings = await central.scan(for: .seconds(seconds))

@@ -1,33 +1,56 @@
 import ArgumentParser
+import Basics
 
-struct ScanCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "scan", abstract: "Lists the heart-rate sensors nearby.",
-        discussion: "Example: edge-gateway scan --seconds 20")
+/// One strap of those that a command is about.
+struct StrapOption: ParsableArguments {
+    static let help = "The strap's name or address, or a part of either that no other has."
 
-    @Option(help: "How long to listen, in seconds, 1 to 60.")
-    var seconds = 10
-    @OptionGroup var daemon: DaemonOptions
+    @Option(
+        help: ArgumentHelp(
+            "Only this strap, by its name, its address, or a part of either.", valueName: "strap"),
+        completion: .strap)
+    var strap: String?
+}
 
-    func validate() throws {
-        guard (1...60).contains(seconds) else {
-            throw ValidationError("--seconds takes 1 to 60")
-        }
-    }
+/// The straps that can be heard now.
+enum StrapsNearby {
+    /// How long a person waits for them where nobody says how long.
+    static let seconds = 10
 
-    func run() async throws {
-        let client = try daemon.client()
-        let sightings: [SightingReport] = try await ProgressLine.during(
-            "listening", seconds: seconds
-        ) {
+    static func heard(
+        _ client: ControlClient, seconds: Int = seconds
+    ) async throws -> [SightingReport] {
+        try await ProgressLine.during("listening", seconds: seconds) {
             try await client.post(
                 "/v1/scan", ScanRequest(seconds: seconds), timeout: .seconds(seconds + 30))
         }
+    }
+}
+
+struct ScanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "scan", abstract: "Lists the heart-rate straps nearby.",
+        discussion: "Example: edge-gateway scan --for 20s")
+
+    @Option(
+        name: .customLong("for"),
+        help: ArgumentHelp("How long to listen, 1s to 60s (default: 10s).", valueName: "span"))
+    var span: WrittenSpan?
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard (1...60).contains(seconds) else { throw ValidationError("--for takes 1s to 60s") }
+    }
+
+    private var seconds: Int { span?.seconds ?? StrapsNearby.seconds }
+
+    func run() async throws {
+        let sightings = try await StrapsNearby.heard(try daemon.client(), seconds: seconds)
         if daemon.json { return try Terminal.printJSON(sightings) }
         if sightings.isEmpty {
             throw CommandFailure(
                 exitCode: .notWell,
-                message: "no heart-rate sensor heard in \(seconds) s: wear the strap with moist "
+                message: "no heart-rate strap heard in \(seconds) s: wear the strap with moist "
                     + "electrodes, end its connection to phones and watches, and bring it nearer")
         }
         let rows = sightings.map {
@@ -51,26 +74,30 @@ struct ScanCommand: AsyncParsableCommand {
 struct ForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
-        abstract: "Stops recording a sensor; its stored samples are still delivered.",
-        discussion: "Example: edge-gateway forget C0:00:00:00:00:01")
+        abstract: "Stops recording a strap; its stored samples are still delivered.",
+        discussion: "Example: edge-gateway forget \"bed 4\"")
 
-    @Argument(help: "The sensor's address.", completion: .sensorAddress)
-    var address: String
+    @Argument(help: ArgumentHelp(StrapOption.help), completion: .strap)
+    var strap: String
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let report: SensorReport = try await daemon.client().post(
+        let client = try daemon.client()
+        let address = try await client.strap(strap).address
+        let report: SensorReport = try await client.post(
             "/v1/forget", ForgetRequest(address: address), timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
-            "forgot \(report.address); \(report.pending) stored samples still wait for delivery")
+            "forgot \(report.name) \(report.address); "
+                + report.pending.counted("stored sample still waits", "stored samples still wait")
+                + " for delivery")
     }
 }
 
-struct SensorsCommand: AsyncParsableCommand {
+struct StrapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sensors", abstract: "Lists the paired sensors and their links.",
-        discussion: "Example: edge-gateway sensors --json")
+        commandName: "straps", abstract: "Lists the paired straps and their links.",
+        discussion: "Example: edge-gateway straps --json")
 
     @OptionGroup var daemon: DaemonOptions
 
@@ -79,7 +106,7 @@ struct SensorsCommand: AsyncParsableCommand {
         if daemon.json { return try Terminal.printJSON(sensors) }
         if sensors.isEmpty {
             return Terminal.print(
-                "no sensors yet: edge-gateway scan, then edge-gateway pair ADDRESS")
+                "no straps yet: edge-gateway scan, then edge-gateway pair STRAP")
         }
         Terminal.print(Self.table(sensors))
     }

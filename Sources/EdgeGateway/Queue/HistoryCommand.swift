@@ -7,26 +7,20 @@ struct HistoryCommand: AsyncParsableCommand {
         commandName: "history", abstract: "Lists deliveries, or heart rates by the hour.",
         discussion: """
             Without options it lists the latest deliveries. With --hours it lists the \
-            heart rate of each hour, as far as the store still has the samples: delivered ones stay \
+            heart rate of each of the last 24 hours, or of up to 48, as far as the store still has the samples: delivered ones stay \
             for a day (storage.keep_delivered_hours).
 
             Examples:
               edge-gateway history
               edge-gateway history --destination influx --limit 100
-              edge-gateway history --hours --last 6 --sensor C0:00:00:00:00:01
+              edge-gateway history --last 2d
+              edge-gateway history --hours --last 6h --strap "bed 4"
             """)
 
     @Flag(help: "List the heart rate of each hour.")
     var hours = false
-    @Option(
-        help: ArgumentHelp(
-            "With --hours: how many hours, the current one included, 1 to 48. (default: 24)",
-            valueName: "hours"))
-    var last: Int?
-    @Option(
-        help: ArgumentHelp("With --hours: only this sensor.", valueName: "address"),
-        completion: .sensorAddress)
-    var sensor: String?
+    @OptionGroup var range: TimeRange
+    @OptionGroup var chosen: StrapOption
     @Option(
         help: ArgumentHelp("Only the deliveries to this destination.", valueName: "name"),
         completion: .destinationName)
@@ -38,18 +32,15 @@ struct HistoryCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard (1...SampleQueue.historyHoursMax).contains(last ?? 24) else {
-            throw ValidationError("--last takes 1 to \(SampleQueue.historyHoursMax)")
-        }
         if hours {
             guard destination == nil, limit == nil else {
                 throw ValidationError(
                     "--destination and --limit list deliveries; leave --hours out")
             }
+            guard range.until == nil else { throw ValidationError("--hours takes no --until") }
         } else {
-            guard last == nil, sensor == nil else {
-                throw ValidationError(
-                    "--last and --sensor list heart rates by the hour; add --hours")
+            guard chosen.strap == nil else {
+                throw ValidationError("--strap lists heart rates by the hour; add --hours")
             }
         }
     }
@@ -57,13 +48,13 @@ struct HistoryCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try daemon.client()
         guard hours else {
-            var path = "/v1/history?limit=\(limit ?? 20)"
+            var path = "/v1/history?limit=\(limit ?? 20)" + (try range.query(daemon.times))
             if let destination {
-                path += "&destination=\(try await client.destinationID(destination))"
+                path += "&destination=\(try await client.destination(destination).id)"
             }
             let report: HistoryReport = try await client.get(path)
             if daemon.json { return try Terminal.printJSON(report) }
-            Terminal.print(QueueText.uploads(report))
+            Terminal.print(QueueText.uploads(report, daemon.times))
             // A request counts as delivered while the RR intervals in it are refused.
             let enrollments: [EnrollmentReport] = try await client.get("/v1/enrollments")
             for enrollment in enrollments
@@ -72,10 +63,25 @@ struct HistoryCommand: AsyncParsableCommand {
             }
             return
         }
-        var path = "/v1/history/hours?hours=\(last ?? 24)"
-        if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
+        var path = "/v1/history/hours?hours=\(try hourCount())"
+        if let strap = chosen.strap {
+            path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
+        }
         let report: [HourReport] = try await client.get(path, timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.hours(report))
+        Terminal.print(QueueText.hours(report, daemon.times))
+    }
+
+    /// How many hours back, the current one included.
+    private func hourCount() throws -> Int {
+        let now = Date()
+        guard let since = try range.instants(now: now, daemon.times).since else { return 24 }
+        let hours = Int(bounding: (now.timeIntervalSince(since) / 3_600).rounded(.up))
+        guard (1...SampleQueue.historyHoursMax).contains(hours) else {
+            throw ValidationError(
+                "--hours goes \(SampleQueue.historyHoursMax) hours back at most: --last "
+                    + "\(SampleQueue.historyHoursMax)h")
+        }
+        return hours
     }
 }

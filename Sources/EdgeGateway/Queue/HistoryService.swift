@@ -7,10 +7,20 @@ struct HistoryService: Sendable {
     let queue: SampleQueue
     let clock: any GatewayClock
 
-    /// The latest requests of all deliveries, or of the one to a destination by its number.
-    func requests(destination: Int64?, limit: Int) async throws -> HistoryReport {
+    /// The latest requests of all deliveries, or of the one to a destination by its number, that ended between two
+    /// instants.
+    func requests(
+        destination: Int64?, since: UTC? = nil, until: UTC? = nil, limit: Int
+    ) async throws -> HistoryReport {
         try Listing.check(limit: limit)
-        let uploads = try await queue.uploads(enrollment: destination, limit: limit + 1)
+        // The store keeps no more of them than that.
+        let all = try await queue.uploads(
+            enrollment: destination, limit: until == nil ? limit + 1 : Listing.entriesMax)
+        let uploads = all.filter { upload in
+            guard since != nil || until != nil else { return true }
+            guard let at = upload.at else { return false }
+            return since.map { $0 <= at } ?? true && until.map { at < $0 } ?? true
+        }
         let names = try await StoreNames(queue)
         return HistoryReport(
             uploads: uploads.prefix(limit).map { upload in
@@ -29,7 +39,7 @@ struct HistoryService: Sendable {
         guard (1...SampleQueue.historyHoursMax).contains(hours) else {
             throw ProblemReport(
                 code: .badRequest, message: "hours must be 1 to \(SampleQueue.historyHoursMax)",
-                advice: "edge-gateway history --hours --last 24")
+                advice: "edge-gateway history --hours --last 24h")
         }
         try await queue.flush()
         let now = clock.read().wall

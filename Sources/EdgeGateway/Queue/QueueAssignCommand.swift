@@ -7,21 +7,24 @@ struct QueueAssignCommand: AsyncParsableCommand {
         commandName: "assign",
         abstract: "Gives samples that were recorded without an enrollment to one.",
         discussion: """
-            Without options it lists such samples: by which strap, from when to when. With a number of \
-            that list and --enrollment they are delivered as those of its patient; this cannot be \
-            undone. While the strap is paired, `pair` does the same.
+            Without options it lists such samples: by which strap, from when to when, for whom. With a \
+            number of that list, or a strap that has no others, and --enrollment they are delivered as \
+            those of its patient; this cannot be undone. While the strap is paired, `pair` does the same.
 
             Examples:
               edge-gateway queue assign
               edge-gateway queue assign 3 --enrollment e1
-              edge-gateway queue assign 3 --enrollment clinic --patient 40001
+              edge-gateway queue assign "bed 4" --enrollment clinic --patient 40001
             """)
 
     /// As long as pairing: the exchange may be asked about the patient.
     private static let timeout = Duration.seconds(180)
 
-    @Argument(help: "The number of the samples, as the list shows it.")
-    var number: Int64?
+    @Argument(
+        help: ArgumentHelp(
+            "The number of the samples as the list shows it, or their strap.", valueName: "samples")
+    )
+    var which: String?
     @Option(
         help: ArgumentHelp("The enrollment to deliver through.", valueName: "name"),
         completion: .enrollmentName)
@@ -39,30 +42,32 @@ struct QueueAssignCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard (number == nil) == (enrollment == nil) else {
-            throw ValidationError("give a number with --enrollment, or neither to list")
+        guard (which == nil) == (enrollment == nil) else {
+            throw ValidationError("give a number or a strap with --enrollment, or neither to list")
         }
-        guard number != nil || patient == nil && device == nil else {
-            throw ValidationError("--patient and --device go with a number and --enrollment")
+        guard which != nil || patient == nil && device == nil else {
+            throw ValidationError("--patient and --device go with the samples and --enrollment")
         }
     }
 
     func run() async throws {
         let client = try daemon.client()
         let all: [UnboundReport] = try await client.get("/v1/queue/assignments")
-        guard let number, let enrollment else {
+        guard let which, let asked = enrollment else {
             if daemon.json { return try Terminal.printJSON(all) }
-            return Terminal.print(QueueText.unbound(all))
+            return Terminal.print(QueueText.unbound(all, daemon.times))
         }
-        let samples = try all.numbered(number)
+        let samples = try await client.unbound(which, of: all, daemon.times)
+        let enrollment = try await client.enrollment(asked, takesParts: !yes)
         let known: [EnrollmentReport] = try await client.get("/v1/enrollments")
         let whose =
             patient ?? samples.patient ?? known.first { $0.name == enrollment }?.patient
-        try Terminal.confirm(Self.question(samples, enrollment, patient: whose), yes)
+        try Terminal.confirm(Self.question(samples, enrollment, patient: whose, daemon.times), yes)
         let report: AssignReport = try await client.post(
             "/v1/queue/assign",
             AssignRequest(
-                assignment: number, enrollment: enrollment, patient: patient, device: device),
+                assignment: samples.assignment, enrollment: enrollment, patient: patient,
+                device: device),
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
@@ -72,9 +77,9 @@ struct QueueAssignCommand: AsyncParsableCommand {
 
     /// What will be sent to whom.
     static func question(
-        _ samples: UnboundReport, _ enrollment: String, patient: String?
+        _ samples: UnboundReport, _ enrollment: String, patient: String?, _ times: LocalTimes
     ) -> String {
-        var text = samples.text
+        var text = samples.text(times)
         let whose = patient.map { "as those of the patient \($0)" } ?? "without a patient"
         text += "will be sent through \(enrollment), \(whose).\n"
         if samples.recording { text += "So will be what this strap sends from now on.\n" }
@@ -82,25 +87,45 @@ struct QueueAssignCommand: AsyncParsableCommand {
     }
 }
 
-extension [UnboundReport] {
-    /// - Throws: ``CommandFailure`` if none has this number.
-    func numbered(_ number: Int64) throws -> UnboundReport {
-        guard let samples = first(where: { $0.assignment == number }) else {
+extension ControlClient {
+    /// The samples of that number, or those of the strap that is meant.
+    ///
+    /// - Throws: ``CommandFailure`` if there are none, or several.
+    func unbound(
+        _ text: String, of all: [UnboundReport], _ times: LocalTimes
+    ) async throws -> UnboundReport {
+        if let number = Int64(text), let samples = all.first(where: { $0.assignment == number }) {
+            return samples
+        }
+        guard !all.isEmpty else {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "no samples are without an enrollment")
+        }
+        guard let strap = try? await strap(text, includingForgotten: true),
+            case let found = all.filter({ $0.sensor == strap.id }), !found.isEmpty
+        else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "no samples without an enrollment have the number \(number)\n"
-                    + "  edge-gateway queue assign lists them")
+                message: "no samples without an enrollment have this number or strap; there are:\n"
+                    + QueueText.unbound(all, times))
         }
-        return samples
+        guard found.count == 1 else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message:
+                    "the strap has several such samples, perhaps of several people; name them by "
+                    + "number:\n" + QueueText.unbound(found, times))
+        }
+        return found[0]
     }
 }
 
 extension UnboundReport {
     /// How many, of which strap and when: the beginning of a sentence, two lines.
-    var text: String {
+    func text(_ times: LocalTimes) -> String {
         let strap = Printable.line(name.isEmpty ? address : "\(name) (\(address))")
         let of = "\(samples.counted("sample")) of \(strap),\n"
         guard let first, let last else { return of + "whose times are not known yet,\n" }
-        return of + "from \(Terminal.time(first)) to \(Terminal.time(last)) UTC,\n"
+        return of + "from \(times.sentence(first)) to \(times.sentence(last)),\n"
     }
 }

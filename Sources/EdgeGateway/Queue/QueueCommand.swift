@@ -32,7 +32,7 @@ struct QueueStatusCommand: AsyncParsableCommand {
         if daemon.json {
             try Terminal.printJSON(report)
         } else {
-            Terminal.print(QueueText.status(report))
+            Terminal.print(QueueText.status(report, daemon.times))
         }
         if report.full || !report.balance.balanced {
             throw ExitCode(CommandExit.notWell.rawValue)
@@ -44,38 +44,37 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            A sample is pending, held, dead, delivered or dropped: withheld by a policy, or given up; \
+            A sample is waiting, held, dead, delivered or dropped: withheld by a policy, or given up; \
             then its reason says why.
 
             Examples:
               edge-gateway queue list --state held
-              edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
+              edge-gateway queue list --strap "bed 4" --limit 100
             """)
 
-    @Option(help: "Only samples in this state: pending, held, dead, delivered or dropped.")
+    @Option(help: "Only samples in this state: waiting, held, dead, delivered or dropped.")
     var state: String?
-    @Option(
-        help: ArgumentHelp("Only samples of this sensor.", valueName: "address"),
-        completion: .sensorAddress)
-    var sensor: String?
+    @OptionGroup var chosen: StrapOption
     @Option(help: ArgumentHelp("How many to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard ["pending", "held", "dead", "delivered", "dropped", nil].contains(state) else {
-            throw ValidationError("--state takes pending, held, dead, delivered or dropped")
+        guard ["waiting", "held", "dead", "delivered", "dropped", nil].contains(state) else {
+            throw ValidationError("--state takes waiting, held, dead, delivered or dropped")
         }
     }
 
     func run() async throws {
         let client = try daemon.client()
         var path = "/v1/queue/samples?limit=\(limit)"
-        if let state { path += "&state=\(state)" }
-        if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
+        if let state { path += "&state=\(state == "waiting" ? "pending" : state)" }
+        if let strap = chosen.strap {
+            path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
+        }
         let report: SamplesReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.samples(report))
+        Terminal.print(QueueText.samples(report, daemon.times))
     }
 }
 
@@ -86,30 +85,27 @@ struct QueuePurgeCommand: AsyncParsableCommand {
             Samples that still wait are kept. With --dead it also deletes dead letters: samples \
             that a destination refused for good.
 
-            Example: edge-gateway queue purge --older-than 24
+            Example: edge-gateway queue purge --older-than 2d
             """)
 
     /// A store of 2 GiB takes some minutes.
     private static let timeout = Duration.seconds(1_800)
 
-    @Option(help: ArgumentHelp("Only samples older than this.", valueName: "hours"))
-    var olderThan: Int?
+    @Option(
+        help: ArgumentHelp("Only samples older than this, such as 24h or 2d.", valueName: "span"))
+    var olderThan: WrittenSpan?
     @Flag(help: "Delete dead letters, too.")
     var dead = false
     @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 
-    func validate() throws {
-        if let olderThan, olderThan < 1 { throw ValidationError("--older-than takes 1 or more") }
-    }
-
     func run() async throws {
         let what = "delivered and dropped samples" + (dead ? " and dead letters" : "")
-        let age = olderThan.map { " older than \($0) h" } ?? ""
+        let age = olderThan.map { " older than \($0.hours.counted("hour"))" } ?? ""
         try Terminal.confirm("Delete all \(what)\(age)?", yes)
         let report: PurgeReport = try await daemon.client().post(
-            "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan, dead: dead),
+            "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan?.hours, dead: dead),
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
@@ -139,36 +135,8 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
         }
         for salvage in seen {
             Terminal.print(
-                "acknowledged: \(Terminal.time(salvage.at)) UTC, saved \(salvage.carried), "
+                "acknowledged: \(daemon.times.sentence(salvage.at)), saved \(salvage.carried), "
                     + "lost \(salvage.lost)")
         }
-    }
-}
-
-extension ControlClient {
-    /// The store's number of a sensor, forgotten or not.
-    ///
-    /// - Throws: ``CommandFailure`` if it does not know the address.
-    func sensorID(_ address: String) async throws -> Int64 {
-        let sensors: [SensorReport] = try await get("/v1/sensors?forgotten=true")
-        guard let sensor = sensors.first(where: { $0.address == address.uppercased() }) else {
-            throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "no sensor with this address is paired; edge-gateway sensors lists them")
-        }
-        return sensor.id
-    }
-
-    /// The store's number of a destination.
-    ///
-    /// - Throws: ``CommandFailure`` if it does not know the name.
-    func destinationID(_ name: String) async throws -> Int64 {
-        let destinations: [DestinationReport] = try await get("/v1/destinations")
-        guard let destination = destinations.first(where: { $0.name == name }) else {
-            throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "there is no destination of that name; edge-gateway destination list")
-        }
-        return destination.id
     }
 }

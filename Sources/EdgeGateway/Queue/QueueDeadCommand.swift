@@ -31,7 +31,7 @@ struct DeadListCommand: AsyncParsableCommand {
         let report: DeadLettersReport = try await client.get(
             try await client.deadLettersPath(limit: limit, destination))
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.letters(report))
+        Terminal.print(QueueText.letters(report, daemon.times))
     }
 }
 
@@ -47,7 +47,7 @@ struct DeadShowCommand: AsyncParsableCommand {
     func run() async throws {
         let letter: DeadLetterReport = try await daemon.client().get("/v1/queue/dead/\(id)")
         if daemon.json { return try Terminal.printJSON(letter) }
-        Terminal.print(QueueText.letter(letter))
+        Terminal.print(QueueText.letter(letter, daemon.times))
     }
 }
 
@@ -107,12 +107,14 @@ struct DeadChoice: ParsableArguments {
         }
     }
 
-    var request: DeadLettersRequest {
-        DeadLettersRequest(ids: all ? nil : ids, all: all, destination: destination)
-    }
-    var text: String {
-        (all ? "all dead letters" : ids.count.counted("dead letter"))
-            + (destination.map { " of \($0)" } ?? "")
+    func request(_ client: ControlClient, takesParts: Bool = true) async throws
+        -> DeadLettersRequest
+    {
+        var name = destination
+        if let named = name {
+            name = try await client.destination(named, takesParts: takesParts).name
+        }
+        return DeadLettersRequest(ids: all ? nil : ids, all: all, destination: name)
     }
     /// A hundred thousand take a minute.
     static let timeout = Duration.seconds(600)
@@ -134,8 +136,9 @@ struct DeadRequeueCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let report: SampleCountReport = try await daemon.client().post(
-            "/v1/queue/dead/requeue", choice.request, timeout: DeadChoice.timeout)
+        let client = try daemon.client()
+        let report: SampleCountReport = try await client.post(
+            "/v1/queue/dead/requeue", try await choice.request(client), timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
             "\(report.samples.counted("sample waits", "samples wait")) for delivery again")
@@ -153,9 +156,14 @@ struct DeadPurgeCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        try Terminal.confirm("Delete \(choice.text)? The destination does not have them.", yes)
-        let report: SampleCountReport = try await daemon.client().post(
-            "/v1/queue/dead/purge", choice.request, timeout: DeadChoice.timeout)
+        let client = try daemon.client()
+        let request = try await choice.request(client, takesParts: !yes)
+        let what =
+            (request.ids?.count.counted("dead letter") ?? "all dead letters")
+            + (request.destination.map { " of \($0)" } ?? "")
+        try Terminal.confirm("Delete \(what)? The destination does not have them.", yes)
+        let report: SampleCountReport = try await client.post(
+            "/v1/queue/dead/purge", request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print("deleted \(report.samples.counted("sample")), counted as dropped (purged)")
     }
@@ -165,7 +173,7 @@ extension ControlClient {
     /// The path that lists dead letters, of all destinations or of one by its name.
     fileprivate func deadLettersPath(limit: Int, _ destination: String?) async throws -> String {
         var path = "/v1/queue/dead?limit=\(limit)"
-        if let destination { path += "&destination=\(try await destinationID(destination))" }
+        if let destination { path += "&destination=\(try await self.destination(destination).id)" }
         return path
     }
 }

@@ -17,8 +17,11 @@ struct QueueDiscardCommand: AsyncParsableCommand {
     /// Millions of samples are counted one by one.
     private static let timeout = Duration.seconds(600)
 
-    @Argument(help: "The number of the samples, as `queue assign` shows it.")
-    var number: Int64
+    @Argument(
+        help: ArgumentHelp(
+            "The number of the samples as `queue assign` shows it, or their strap.",
+            valueName: "samples"))
+    var which: String
     @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
@@ -26,9 +29,10 @@ struct QueueDiscardCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try daemon.client()
         let all: [UnboundReport] = try await client.get("/v1/queue/assignments")
-        try Terminal.confirm(Self.question(try all.numbered(number)), yes)
+        let samples = try await client.unbound(which, of: all, daemon.times)
+        try Terminal.confirm(Self.question(samples, daemon.times), yes)
         let report: SampleCountReport = try await client.post(
-            "/v1/queue/discard", DiscardRequest(assignment: number),
+            "/v1/queue/discard", DiscardRequest(assignment: samples.assignment),
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
@@ -36,8 +40,8 @@ struct QueueDiscardCommand: AsyncParsableCommand {
     }
 
     /// What will be lost.
-    static func question(_ samples: UnboundReport) -> String {
-        var text = samples.text + "will be delivered to no enrollment.\n"
+    static func question(_ samples: UnboundReport, _ times: LocalTimes) -> String {
+        var text = samples.text(times) + "will be delivered to no enrollment.\n"
         if samples.recording {
             text += "This strap still records: what it sends from now on is held again.\n"
         }

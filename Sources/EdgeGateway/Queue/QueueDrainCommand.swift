@@ -11,24 +11,23 @@ struct QueueDrainCommand: AsyncParsableCommand {
             sample once for each of them. It does not wait for samples that are recorded meanwhile. \
             Exits with 1 if samples are held, or if the time runs out.
 
-            Example: edge-gateway queue drain --seconds 600
+            Example: edge-gateway queue drain --for 10m
             """)
 
     /// Between two checks.
     private static let pause = Duration.seconds(1)
 
-    @Option(help: "Give up after this many seconds (default: never).")
-    var seconds: Int?
+    @Option(
+        name: .customLong("for"),
+        help: ArgumentHelp(
+            "Give up after so long, such as 90s or 10m (default: never).", valueName: "span"))
+    var span: WrittenSpan?
     @OptionGroup var daemon: DaemonOptions
-
-    func validate() throws {
-        if let seconds, seconds < 1 { throw ValidationError("--seconds takes 1 or more") }
-    }
 
     func run() async throws {
         let client = try daemon.client()
         let clock = UptimeClock.system
-        let end = seconds.map { clock.now() + .seconds($0) }
+        let end = span.map { clock.now() + .seconds($0.seconds) }
         let goal = DrainGoal(try await client.get("/v1/queue") as QueueReport)
         var report = goal.report(on: goal.begun)
         var line: ProgressLine? = ProgressLine("delivering")

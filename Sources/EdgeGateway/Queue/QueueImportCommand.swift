@@ -41,18 +41,20 @@ struct QueueImportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
+        var enrollment = delivery.enrollment
+        if let named = enrollment { enrollment = try await client.enrollment(named) }
         let upload = try await send(client)
         let watcher = Task { await Self.watch(client) }
         defer { watcher.cancel() }
         let report: ImportReport = try await client.post(
             "/v1/queue/import",
             ImportRequest(
-                upload: upload, enrollment: delivery.enrollment, patient: delivery.patient,
+                upload: upload, enrollment: enrollment, patient: delivery.patient,
                 assignments: assignment.isEmpty ? nil : assignment,
                 without: without.isEmpty ? nil : without),
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(Self.text(report))
+        Terminal.print(Self.text(report, daemon.times))
     }
 
     /// Sends the file in parts; gives the name of the upload.
@@ -98,13 +100,13 @@ struct QueueImportCommand: AsyncParsableCommand {
             message: "\(file) cannot be read: \(String(cString: strerror(errno)))")
     }
 
-    static func text(_ report: ImportReport) -> String {
+    static func text(_ report: ImportReport, _ times: LocalTimes) -> String {
         var lines = [
             "added \(report.added.counted("sample, which waits for delivery", "samples, which wait for delivery"))"
         ]
         if report.known > 0 { lines.append("\(report.known) were here before") }
         if report.unsure > 0 {
-            lines += unsure(report)
+            lines += unsure(report, times)
         }
         if report.settled > 0 {
             lines.append(
@@ -117,7 +119,7 @@ struct QueueImportCommand: AsyncParsableCommand {
         return lines.joined(separator: "\n")
     }
 
-    private static func unsure(_ report: ImportReport) -> [String] {
+    private static func unsure(_ report: ImportReport, _ times: LocalTimes) -> [String] {
         let first =
             "\(report.unsure) were not taken, since they might be delivered twice, or another in their "
             + "place (docs/operations.md):"
@@ -128,7 +130,7 @@ struct QueueImportCommand: AsyncParsableCommand {
                 var text =
                     "  line \(unsure.line): \(unsure.samples) of \(Printable.line(unsure.address)), "
                 if let first = unsure.first, let last = unsure.last {
-                    text += "\(Terminal.time(first)) to \(Terminal.time(last)) UTC"
+                    text += "\(times.sentence(first)) to \(times.sentence(last))"
                 } else {
                     text += "times unknown"
                 }

@@ -15,16 +15,15 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
             Only samples that the store still has can go: storage.keep_delivered_hours says how \
             long it keeps them.
 
-            Example: edge-gateway queue redeliver --since "2026-12-01 08:00:00" --enrollment e1
+            Examples:
+              edge-gateway queue redeliver --since "2026-12-01 08:00" --enrollment e1
+              edge-gateway queue redeliver --last 2d
             """)
 
     /// Millions of samples are looked at one by one.
     private static let timeout = Duration.seconds(1_800)
 
-    @Option(
-        help: ArgumentHelp(
-            "Samples measured since then, in UTC.", valueName: "time"))
-    var since: UTCTime
+    @OptionGroup var range: TimeRange
     @Option(
         help: ArgumentHelp(
             "The enrollment or destination (default: the only enrollment).", valueName: "name"),
@@ -34,20 +33,30 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 
+    func validate() throws {
+        guard range.until == nil, range.isGiven else {
+            throw ValidationError("give --since TIME or --last SPAN; there is no --until here")
+        }
+    }
+
     func run() async throws {
+        guard let since = try range.instants(daemon.times).since else { return }
         let client = try daemon.client()
+        var enrollment = enrollment
+        if let named = enrollment { enrollment = try await client.enrollment(named) }
+        let (name, times) = (enrollment, daemon.times)
         func ask(countOnly: Bool) async throws -> RedeliverReport {
             try await client.post(
                 "/v1/queue/redeliver",
-                RedeliverRequest(enrollment: enrollment, since: since.date, countOnly: countOnly),
+                RedeliverRequest(enrollment: name, since: since, countOnly: countOnly),
                 timeout: Self.timeout)
         }
         let extent = try await ask(countOnly: true)
         guard extent.samples > 0 else {
             if daemon.json { return try Terminal.printJSON(extent) }
-            return Terminal.print(Self.nothing(extent))
+            return Terminal.print(Self.nothing(extent, times))
         }
-        try Terminal.confirm(Self.question(extent, since: since.date), yes)
+        try Terminal.confirm(Self.question(extent, since: since, times), yes)
         let report = try await ask(countOnly: false)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
@@ -56,23 +65,25 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
     }
 
     /// What will be sent, and what is gone.
-    static func question(_ extent: RedeliverReport, since: Date) -> String {
-        let first = extent.first.map { " measured since \(Terminal.time($0)) UTC" } ?? ""
+    static func question(
+        _ extent: RedeliverReport, since: Date, _ times: LocalTimes
+    ) -> String {
+        let first = extent.first.map { " measured since \(times.sentence($0))" } ?? ""
         var text =
             "\(extent.samples.counted("sample"))\(first) will be sent to \(extent.enrollment) again.\n"
         if let kept = extent.keptSince, kept > since {
             text +=
-                "Delivered samples from before \(Terminal.time(kept)) UTC are not kept any more!\n"
+                "Delivered samples from before \(times.sentence(kept)) are not kept any more!\n"
         }
         return text + "Continue?"
     }
 
-    static func nothing(_ extent: RedeliverReport) -> String {
+    static func nothing(_ extent: RedeliverReport, _ times: LocalTimes) -> String {
         guard let kept = extent.keptSince else {
             return "no delivered sample of \(extent.enrollment) is kept"
         }
         return
             "nothing was delivered to \(extent.enrollment) since then; delivered samples are kept "
-            + "since \(Terminal.time(kept)) UTC"
+            + "since \(times.sentence(kept))"
     }
 }

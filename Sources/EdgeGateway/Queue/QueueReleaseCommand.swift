@@ -24,8 +24,9 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         help: ArgumentHelp("UTC minus uptime, in seconds since 1970.", valueName: "seconds"))
     var offset: Double?
     @Option(
-        help: ArgumentHelp("When the boot's first frame came, in UTC.", valueName: "time"))
-    var at: UTCTime?
+        help: ArgumentHelp(
+            "When the boot's first frame came, \(WrittenTime.help).", valueName: "time"))
+    var at: WrittenTime?
     @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
@@ -44,7 +45,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         let boots: [BootReport] = try await client.get("/v1/queue/boots")
         guard let name = boot else {
             if daemon.json { return try Terminal.printJSON(boots) }
-            return Terminal.print(QueueText.boots(boots))
+            return Terminal.print(QueueText.boots(boots, daemon.times))
         }
         let fitting = boots.filter { $0.boot.hasPrefix(name) }
         guard let boot = fitting.first, fitting.count == 1 else {
@@ -53,8 +54,9 @@ struct QueueReleaseCommand: AsyncParsableCommand {
                 message: "\(fitting.count) boots with an unknown clock match that name\n"
                     + "  edge-gateway queue release lists them")
         }
-        let offset = offset ?? (at?.date.timeIntervalSince1970 ?? 0) - boot.firstUptime
-        try Terminal.confirm(Self.question(boot, offset), yes)
+        let offset =
+            offset ?? (at?.date(daemon.times).timeIntervalSince1970 ?? 0) - boot.firstUptime
+        try Terminal.confirm(Self.question(boot, offset, daemon.times), yes)
         let report: SampleCountReport = try await client.post(
             "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset),
             timeout: .seconds(60))
@@ -64,13 +66,15 @@ struct QueueReleaseCommand: AsyncParsableCommand {
     }
 
     /// What will be sent with which times, and whether that fits what else is known.
-    static func question(_ boot: BootReport, _ offset: Double) -> String {
+    static func question(
+        _ boot: BootReport, _ offset: Double, _ times: LocalTimes
+    ) -> String {
         func time(_ uptime: Double) -> String {
-            Terminal.time(Date(timeIntervalSince1970: offset + uptime))
+            times.sentence(Date(timeIntervalSince1970: offset + uptime))
         }
         var text =
             "\(boot.held.counted("sample")) will be sent with times from\n"
-            + "\(time(boot.firstUptime)) to \(time(boot.lastUptime)) UTC.\n"
+            + "\(time(boot.firstUptime)) to \(time(boot.lastUptime)).\n"
         if offset < boot.earliestOffset {
             text += "That is earlier than samples that came before them!\n"
         } else if let latest = boot.latestOffset, offset > latest {

@@ -60,8 +60,8 @@ struct QueueRoutes {
             try await Answers.answer {
                 let query = Query(request)
                 return try await history.requests(
-                    destination: query.number("destination"),
-                    limit: Int(query.number("limit") ?? 50))
+                    destination: query.number("destination"), since: query.instant("since"),
+                    until: query.instant("until"), limit: Int(query.number("limit") ?? 50))
             }
         }
         router.get("v1/history/hours") { [history] request, _ in

@@ -84,7 +84,7 @@ struct QueueService: Sendable {
         guard (0...Self.purgeHoursMax).contains(hours) else {
             throw ProblemReport(
                 code: .badRequest, message: "hours must be 0 to \(Self.purgeHoursMax)",
-                advice: "edge-gateway queue purge --older-than 24")
+                advice: "edge-gateway queue purge --older-than 24h")
         }
         guard hours > 0 else { return nil }
         guard let now = clock.read().trustedWall else {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Basics
 import Foundation
 import Glibc
+import Health
 import OfflineQueue
 
 // Commands that read the store's file themselves, in one snapshot: beside the daemon or without it.
@@ -78,15 +79,15 @@ struct QueueExportCommand: AsyncParsableCommand {
         commandName: "export", abstract: "Writes samples to a file, to take them elsewhere.",
         discussion: """
             Without options it writes the samples that wait for any destination, for `queue import` at \
-            another gateway. The store stays as it is. The file names sensors and patients; only its \
-            owner can read it. Times are UTC: 2026-12-01 or "2026-12-01 08:30:00". Damaged samples \
-            are left out; if there are any, it exits with 1 when all others are written.
+            another gateway. The store stays as it is. The file names straps and patients; only its \
+            owner can read it. The times in the file are UTC. Damaged samples are left out; if there \
+            are any, it exits with 1 when all others are written.
 
             Examples:
               sudo edge-gateway queue export /media/usb/ward-3.ndjson
-              sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
+              sudo edge-gateway queue export day.csv --format csv --all --last 2d
               sudo edge-gateway queue export late.csv --format csv --destination influx
-              sudo edge-gateway queue export beats.csv --beats --sensor C0:00:00:00:00:01
+              sudo edge-gateway queue export beats.csv --beats --strap "bed 4"
             """)
 
     @Argument(help: "The file to write; an existing one is not overwritten.", completion: .file())
@@ -97,14 +98,8 @@ struct QueueExportCommand: AsyncParsableCommand {
     var beats = false
     @Flag(help: "Include delivered, dropped and dead samples.")
     var all = false
-    @Option(help: ArgumentHelp("Only samples from this time on.", valueName: "time"))
-    var since: UTCTime?
-    @Option(help: ArgumentHelp("Only samples before this time.", valueName: "time"))
-    var until: UTCTime?
-    @Option(
-        help: ArgumentHelp("Only samples of this sensor.", valueName: "address"),
-        completion: .sensorAddress)
-    var sensor: String?
+    @OptionGroup var range: TimeRange
+    @OptionGroup var chosen: StrapOption
     @Option(
         help: ArgumentHelp(
             "Only samples that wait for this destination; with --all, that go there.",
@@ -123,18 +118,13 @@ struct QueueExportCommand: AsyncParsableCommand {
         if beats, all {
             throw ValidationError("--beats takes delivered samples anyway; leave --all out")
         }
-        if let since, let until, since.date >= until.date {
-            throw ValidationError("--since must be before --until")
-        }
     }
 
     func run() async throws {
         let settings = try daemon.settings()
         let path = settings.storePath
         try GatewayFiles(settings: settings).check(file)
-        let filter = ExportFilter(
-            since: since?.utc, until: until?.utc, sensor: sensor?.uppercased(),
-            destination: destination)
+        let filter = try filter(path)
         let output = try OutputFile(file)
         if beats { return try export(beatsAt: path, filter, to: output) }
         let summary = try StoreAccess.read(path) {
@@ -148,6 +138,31 @@ struct QueueExportCommand: AsyncParsableCommand {
         try tell(
             ExportReport(file: file, samples: summary.samples, damaged: summary.damaged),
             summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
+    }
+
+    /// What is written, with names as the store has them.
+    private func filter(_ path: String) throws -> ExportFilter {
+        func utc(_ date: Date?) -> UTC? {
+            date.map { .epoch + .seconds(Int64($0.timeIntervalSince1970.rounded(.down))) }
+        }
+        let (since, until) = try range.instants(daemon.times)
+        var filter = ExportFilter(since: utc(since), until: utc(until))
+        guard chosen.strap != nil || destination != nil else { return filter }
+        let names = try StoreAccess.read(path) { try SampleQueue.names(path: path) }
+        if let strap = chosen.strap {
+            let straps = names.sensors.map { Named(thing: $0, name: $0.label, address: $0.address) }
+            filter.sensor = try Choosing.strap.choose(
+                strap,
+                among: [
+                    straps.filter { !$0.thing.isForgotten }, straps.filter(\.thing.isForgotten),
+                ]
+            ).address
+        }
+        if let destination {
+            filter.destination = try Choosing.destination.choose(
+                destination, among: [names.destinations.map { Named(thing: $0, name: $0) }])
+        }
+        return filter
     }
 
     private func export(
@@ -193,15 +208,9 @@ enum StoreAccess {
         do {
             return try work()
         } catch let error as QueueError {
-            if error.code == .unknownReference {
-                throw CommandFailure(
-                    exitCode: .wrongUsage,
-                    message: "\(error.operation): \(error.cause)\n  edge-gateway sensors and "
-                        + "edge-gateway destination list show what there is")
-            }
             if access(path, R_OK) != 0, errno == EACCES {
                 throw CommandFailure(
-                    exitCode: .notWell,
+                    exitCode: .notPermitted,
                     message: "this user may not read the store \(path)\n  use sudo")
             }
             if access(path, F_OK) != 0, errno == ENOENT {

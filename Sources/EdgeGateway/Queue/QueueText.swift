@@ -1,10 +1,9 @@
 import Basics
-import ArgumentParser
 import Foundation
 
 /// The store's reports as text.
 enum QueueText {
-    static func status(_ queue: QueueReport) -> String {
+    static func status(_ queue: QueueReport, _ times: LocalTimes) -> String {
         let limit = queue.maxBytes.map { " of \(bytes($0))" } ?? ""
         var lines = [
             "store: \(bytes(queue.usedBytes))\(limit), \(bytes(queue.reclaimableBytes)) of it "
@@ -19,7 +18,7 @@ enum QueueText {
             StatusCommand.balance(queue.balance),
         ]
         if let oldest = queue.oldestUnsent {
-            lines.append("oldest unsent sample: \(Terminal.time(oldest)) UTC")
+            lines.append("oldest unsent sample: \(times.sentence(oldest))")
         }
         if queue.clockUnknownBoots > 0 {
             lines.append(
@@ -29,7 +28,7 @@ enum QueueText {
         for salvage in queue.salvages {
             lines.append(
                 (salvage.acknowledged ? "" : "! ")
-                    + "the store broke on \(Terminal.time(salvage.at)) UTC\n"
+                    + "the store broke on \(times.sentence(salvage.at))\n"
                     + "    saved \(salvage.carried), damaged \(salvage.damaged), "
                     + "orphaned \(salvage.orphaned), lost \(salvage.lost)\n"
                     + "    \(Printable.line(salvage.brokenFile))"
@@ -38,36 +37,41 @@ enum QueueText {
         return lines.joined(separator: "\n")
     }
 
-    static func samples(_ report: SamplesReport, columns: Int? = Terminal.columns) -> String {
+    static func samples(
+        _ report: SamplesReport, _ times: LocalTimes, columns: Int? = Terminal.columns
+    ) -> String {
         if report.samples.isEmpty { return "no samples match" }
         return Terminal.table(
-            ["ID", "TIME (UTC)", "BPM", "STATE", "SENSOR", "REASON"],
+            ["ID", times.header("TIME"), "BPM", "STATE", "STRAP", "REASON"],
             report.samples.map {
                 [
-                    String($0.id), time($0.time), $0.bpm.map(String.init) ?? "-", $0.state,
-                    sensor($0.name, $0.address), $0.reason ?? "",
+                    String($0.id), time($0.time, times), $0.bpm.map(String.init) ?? "-",
+                    $0.state == "pending" ? "waiting" : $0.state,
+                    strap($0.name, $0.address), $0.reason ?? "",
                 ]
-            }, free: ["SENSOR", "REASON"], columns: columns) + more(report.more)
+            }, free: ["STRAP", "REASON"], columns: columns) + more(report.more)
     }
 
-    static func letters(_ report: DeadLettersReport, columns: Int? = Terminal.columns) -> String {
+    static func letters(
+        _ report: DeadLettersReport, _ times: LocalTimes, columns: Int? = Terminal.columns
+    ) -> String {
         if report.letters.isEmpty { return "there are no dead letters" }
         return Terminal.table(
-            ["ID", "TIME (UTC)", "BPM", "SENSOR", "DESTINATION", "REASON", "ANSWER"],
+            ["ID", times.header("TIME"), "BPM", "STRAP", "DESTINATION", "REASON", "ANSWER"],
             report.letters.map {
                 [
-                    String($0.id), time($0.time), $0.bpm.map(String.init) ?? "-",
-                    sensor($0.name, $0.address), $0.enrollment ?? "-", $0.reason,
+                    String($0.id), time($0.time, times), $0.bpm.map(String.init) ?? "-",
+                    strap($0.name, $0.address), $0.enrollment ?? "-", $0.reason,
                     $0.diagnostics,
                 ]
-            }, free: ["SENSOR", "DESTINATION", "REASON", "ANSWER"], columns: columns)
+            }, free: ["STRAP", "DESTINATION", "REASON", "ANSWER"], columns: columns)
             + more(report.more)
     }
 
-    static func letter(_ letter: DeadLetterReport) -> String {
+    static func letter(_ letter: DeadLetterReport, _ times: LocalTimes) -> String {
         let facts = [
-            ("id", String(letter.id)), ("uuid", letter.uuid), ("time", time(letter.time)),
-            ("died", time(letter.died)), ("sensor", sensor(letter.name, letter.address)),
+            ("id", String(letter.id)), ("uuid", letter.uuid), ("time", time(letter.time, times)),
+            ("died", time(letter.died, times)), ("strap", strap(letter.name, letter.address)),
             ("destination", letter.enrollment ?? "-"),
             ("bpm", letter.bpm.map(String.init) ?? "-"), ("frame", letter.frame),
             ("reason", letter.reason), ("answer", letter.diagnostics),
@@ -75,15 +79,15 @@ enum QueueText {
         return facts.map { "\($0): \(Printable.line($1))" }.joined(separator: "\n")
     }
 
-    static func boots(_ boots: [BootReport]) -> String {
+    static func boots(_ boots: [BootReport], _ times: LocalTimes) -> String {
         if boots.isEmpty { return "the clock of every boot is known" }
         return Terminal.table(
-            ["BOOT", "HELD", "FRAMES FOR", "NOT BEFORE (UTC)"],
+            ["BOOT", "HELD", "FRAMES FOR", times.header("NOT BEFORE")],
             boots.map {
                 [
                     $0.boot + ($0.running ? " *" : ""), String($0.held),
                     Terminal.age($0.lastUptime - $0.firstUptime),
-                    Terminal.time(
+                    times.text(
                         Date(timeIntervalSince1970: $0.earliestOffset + $0.firstUptime)),
                 ]
             })
@@ -91,49 +95,61 @@ enum QueueText {
                 ? "\n* running; gets its times by itself once the clock is synchronised" : "")
     }
 
-    static func unbound(_ all: [UnboundReport], columns: Int? = Terminal.columns) -> String {
+    static func unbound(
+        _ all: [UnboundReport], _ times: LocalTimes, columns: Int? = Terminal.columns
+    ) -> String {
         if all.isEmpty { return "no samples wait for an enrollment" }
         return Terminal.table(
-            ["NUMBER", "SAMPLES", "FROM (UTC)", "TO (UTC)", "SENSOR"],
+            ["NUMBER", "SAMPLES", times.header("FROM"), "TO", "PATIENT", "STRAP"],
             all.map {
                 [
                     String($0.assignment) + ($0.recording ? " *" : ""), String($0.samples),
-                    String(time($0.first).prefix(16)), String(time($0.last).prefix(16)),
+                    $0.first.map(times.minute) ?? "unknown", $0.last.map(times.minute) ?? "unknown",
+                    $0.patient ?? "-",
                     $0.name.isEmpty
-                        ? $0.address : "\(sensor($0.name, $0.address)) \($0.address)",
+                        ? $0.address : "\(strap($0.name, $0.address)) \($0.address)",
                 ]
-            }, free: ["SENSOR"], columns: columns)
+            }, free: ["STRAP"], columns: columns)
             + (all.contains(where: \.recording)
-                ? "\n* records: edge-gateway pair ADDRESS gives them to an enrollment, too" : "")
+                ? "\n* records: edge-gateway pair STRAP gives them to an enrollment, too" : "")
     }
 
-    static func uploads(_ report: HistoryReport, columns: Int? = Terminal.columns) -> String {
-        if report.uploads.isEmpty { return "nothing was sent yet" }
+    static func uploads(
+        _ report: HistoryReport, _ times: LocalTimes, columns: Int? = Terminal.columns
+    ) -> String {
+        if report.uploads.isEmpty { return "nothing was sent" }
         return Terminal.table(
-            ["ENDED (UTC)", "SAMPLES", "OF (UTC)", "DESTINATION", "OUTCOME"],
+            [times.header("ENDED"), "SAMPLES", "OF", "DESTINATION", "OUTCOME"],
             report.uploads.map {
-                [time($0.at), String($0.samples), time($0.first), $0.enrollment, $0.outcome]
+                [
+                    time($0.at, times), String($0.samples), time($0.first, times), $0.enrollment,
+                    $0.outcome,
+                ]
             }, free: ["DESTINATION"], columns: columns) + more(report.more)
     }
 
-    static func hours(_ hours: [HourReport], columns: Int? = Terminal.columns) -> String {
+    static func hours(
+        _ hours: [HourReport], _ times: LocalTimes, columns: Int? = Terminal.columns
+    ) -> String {
         if hours.isEmpty { return "no samples: none were measured, or delivered ones are deleted" }
         return Terminal.table(
-            ["HOUR (UTC)", "SAMPLES", "MEAN", "LOWEST", "HIGHEST", "SENSOR"],
+            [times.header("HOUR"), "SAMPLES", "MEAN", "LOWEST", "HIGHEST", "STRAP"],
             hours.map {
                 [
-                    String(Terminal.time($0.hour).prefix(16)), String($0.samples),
+                    times.minute($0.hour), String($0.samples),
                     String(format: "%.1f", $0.meanBpm), String($0.lowestBpm),
-                    String($0.highestBpm), sensor($0.name, $0.address),
+                    String($0.highestBpm), strap($0.name, $0.address),
                 ]
-            }, free: ["SENSOR"], columns: columns)
+            }, free: ["STRAP"], columns: columns)
     }
 
-    private static func sensor(_ name: String, _ address: String) -> String {
+    private static func strap(_ name: String, _ address: String) -> String {
         name.isEmpty ? address : name
     }
 
-    static func time(_ date: Date?) -> String { date.map(Terminal.time) ?? "unknown" }
+    private static func time(_ date: Date?, _ times: LocalTimes) -> String {
+        date.map(times.text) ?? "unknown"
+    }
 
     private static func more(_ more: Bool) -> String {
         more ? "\n… there are more: use --limit" : ""
@@ -142,23 +158,4 @@ enum QueueText {
     private static func bytes(_ count: Int64) -> String {
         String(format: "%.1f MiB", Double(count) / 1_048_576)
     }
-}
-
-/// A time in UTC as people type it: `2026-12-01`, `2026-12-01 12:00:00`, `2026-12-01T12:00:00Z`.
-struct UTCTime: ExpressibleByArgument {
-    let date: Date
-
-    init?(argument text: String) {
-        var text = text.replacing(" ", with: "T")
-        if text.count == 10 { text += "T00:00:00" }
-        if text.count == 16 { text += ":00" }
-        if text.count == 19 { text += "Z" }
-        guard let date = try? Date(text, strategy: .iso8601), date.timeIntervalSince1970 >= 0,
-            date.timeIntervalSince1970 < 253_402_300_800
-        else { return nil }
-        self.date = date
-    }
-
-    /// To the second, as it was typed.
-    var utc: UTC { .epoch + .seconds(Int64(date.timeIntervalSince1970)) }
 }

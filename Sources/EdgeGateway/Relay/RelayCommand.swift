@@ -32,7 +32,7 @@ struct RelayRunCommand: AsyncParsableCommand {
         abstract: "Runs a relay until SIGTERM.",
         discussion: """
             Example:
-              edge-gateway relay --config /etc/edge-gateway/relay.yaml
+              edge-gateway relay run --config /etc/edge-gateway/relay.yaml
             """)
 
     @Option(

@@ -50,8 +50,7 @@ struct ControlClient {
                     method, path, contentType: body.isEmpty ? nil : type, body: body,
                     timeout: timeout)
         } catch .noConnection {
-            let obstacle = Obstacle(at: socketPath)
-            throw unreachable(obstacle.why, obstacle.advice)
+            throw Obstacle(at: socketPath).failure(at: socketPath)
         } catch .timeout {
             throw CommandFailure(
                 exitCode: .daemonUnreachable,
@@ -59,7 +58,9 @@ struct ControlClient {
                     "the daemon did not answer in \(timeout.components.seconds) s; see its log "
                     + "(journalctl -u edge-gateway)")
         } catch {
-            throw unreachable(error.description, Obstacle.notListening.advice)
+            throw CommandFailure(
+                exitCode: .daemonUnreachable,
+                message: "no daemon at \(socketPath): \(error)\n  \(Obstacle.notListening.advice)")
         }
         let decoder = ReportCoding.decoder()
         guard (200..<300).contains(answer.status) else {
@@ -82,49 +83,15 @@ struct ControlClient {
     private func failure(_ answer: ControlSocket.Answer) -> CommandFailure {
         let problem = try? ReportCoding.decoder().decode(
             ProblemReport.self, from: Printable.strings(inJSON: Data(answer.body)))
-        let usage = answer.status == 400 || answer.status == 404
+        let exitCode: CommandExit =
+            switch answer.status {
+            case 400, 404: .wrongUsage
+            case 403: .notPermitted
+            default: .notWell
+            }
         return CommandFailure(
-            exitCode: usage ? .wrongUsage : .notWell,
+            exitCode: exitCode,
             message: problem.map { "\($0.message)\n  \($0.advice)" }
                 ?? "the daemon answered \(answer.status)")
-    }
-
-    private func unreachable(_ why: String, _ advice: String) -> CommandFailure {
-        CommandFailure(
-            exitCode: .daemonUnreachable, message: "no daemon at \(socketPath): \(why)\n  \(advice)"
-        )
-    }
-
-    /// Why no connection to the daemon's socket is to be had, as far as this user can see.
-    enum Obstacle {
-        case notRunning
-        case notPermitted
-        case notListening
-
-        init(at socketPath: String) {
-            if access(socketPath, W_OK) == 0 {
-                self = .notListening
-            } else {
-                // Of a folder that this user may not look into, too.
-                self = errno == EACCES ? .notPermitted : .notRunning
-            }
-        }
-
-        var why: String {
-            switch self {
-            case .notRunning: "it is not running"
-            case .notPermitted: "this user may not use it"
-            case .notListening: "the daemon no longer listens there"
-            }
-        }
-
-        var advice: String {
-            switch self {
-            case .notPermitted: "join the group edge-gateway, or use sudo"
-            case .notRunning, .notListening:
-                "start it: systemctl start edge-gateway, or edge-gateway run in another terminal; if it "
-                    + "does not stay, sudo edge-gateway doctor says why"
-            }
-        }
     }
 }

@@ -63,8 +63,8 @@ struct ControlServer: ReopenedServer {
             questions: gateway.pairingQuestions
         ).add(to: router)
         EnrollmentRoutes(
-            enrollments: gateway.enrollments, enrolling: gateway.enrolling,
-            webEnrolling: gateway.webEnrolling
+            enrollments: gateway.enrollments, health: gateway.health,
+            enrolling: gateway.enrolling, webEnrolling: gateway.webEnrolling
         ).add(to: router)
         QueueRoutes(
             store: gateway.store, assigning: gateway.assigning, redelivery: gateway.redelivery,
@@ -77,8 +77,8 @@ struct ControlServer: ReopenedServer {
         EraseRoutes(erasing: gateway.erasing).add(to: router)
         AlertRoutes(alerts: gateway.alerts, service: gateway.alertService).add(to: router)
         DestinationRoutes(
-            destinations: gateway.destinations, details: gateway.destinationDetails,
-            service: gateway.destinationService
+            destinations: gateway.destinations, health: gateway.health,
+            details: gateway.destinationDetails, service: gateway.destinationService
         ).add(to: router)
         return router
     }

@@ -1,3 +1,4 @@
+import Basics
 import Hummingbird
 import HummingbirdCore
 
@@ -17,6 +18,15 @@ struct Query {
         guard let text = text(name) else { return nil }
         guard let number = Int64(text) else { throw wrong(name, "a whole number") }
         return number
+    }
+
+    /// An instant, in seconds since 1970; nil if it is not there.
+    ///
+    /// - Throws: ``ProblemReport``
+    func instant(_ name: String) throws -> UTC? {
+        guard let seconds = try number(name) else { return nil }
+        guard 0..<253_402_300_800 ~= seconds else { throw wrong(name, "a time") }
+        return .epoch + .seconds(seconds)
     }
 
     /// `true` or `false`; false if it is not there.

@@ -3,6 +3,7 @@ import ArgumentParser
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config", abstract: "Checks or shows the configuration, without a daemon.",
+        discussion: "Example: edge-gateway config show",
         subcommands: [CheckCommand.self, ShowCommand.self])
 
     struct CheckCommand: AsyncParsableCommand {
@@ -11,7 +12,7 @@ struct ConfigCommand: AsyncParsableCommand {
             discussion: """
                 Checks the file, the environment variables that override it, and what they name on \
                 this machine: directories, addresses, tokens, certificates. Permissions count, so run \
-                it as the daemon's user. Exits with 1 if anything cannot be used.
+                it as the daemon's user. Lists everything that cannot be used, and then exits with 1.
 
                 Example: sudo -u edge-gateway edge-gateway config check
                 """)
@@ -20,10 +21,12 @@ struct ConfigCommand: AsyncParsableCommand {
         var config: String?
 
         func run() async throws {
-            let problems = try Settings.load(config).problems()
-            guard problems.isEmpty else {
+            let (settings, faults) = SettingsLoader().examine(path: config)
+            let lines = faults.map(\.description) + settings.problems().map(\.message)
+            guard lines.isEmpty else {
                 throw CommandFailure(
-                    exitCode: .notWell, message: problems.map(\.message).joined(separator: "\n"))
+                    exitCode: faults.contains(where: \.isNotPermitted) ? .notPermitted : .notWell,
+                    message: lines.joined(separator: "\n"))
             }
             Terminal.print("the configuration is valid")
         }
@@ -65,7 +68,9 @@ extension Settings {
         do {
             return try SettingsLoader().load(path: path)
         } catch {
-            throw CommandFailure(exitCode: .notWell, message: error.description)
+            throw CommandFailure(
+                exitCode: error.isNotPermitted ? .notPermitted : .notWell,
+                message: error.description)
         }
     }
 }

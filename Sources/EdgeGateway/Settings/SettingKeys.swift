@@ -169,10 +169,7 @@ extension SettingKey {
 
     /// The known key that a mistyped one most resembles, if any is near enough to be meant.
     static func nearest(to name: String) -> String? {
-        let mostEditsThatStillLookLikeATypo = max(2, name.count / 3)
-        return table.map { (key: $0.name, edits: editDistance($0.name, name)) }
-            .filter { $0.edits <= mostEditsThatStillLookLikeATypo }
-            .min { $0.edits < $1.edits }?.key
+        Nearest.of(name, among: table.map(\.name))
     }
 }
 

@@ -100,15 +100,27 @@ enum SettingValue: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// What is wrong with the configuration, in one line that says what to do.
+/// What is wrong with the configuration: a line for each fault, which says what to do.
 struct SettingsFault: Error, CustomStringConvertible {
     let description: String
     /// The setting to look at, where one alone is to blame.
     var setting: String?
 
-    init(description: String, setting: String? = nil) {
+    /// This user may not read the file.
+    var isNotPermitted: Bool
+
+    /// Several at once.
+    init(_ faults: [SettingsFault]) {
+        self.init(
+            description: faults.map(\.description).joined(separator: "\n"),
+            setting: faults.count == 1 ? faults[0].setting : nil,
+            isNotPermitted: faults.contains(where: \.isNotPermitted))
+    }
+
+    init(description: String, setting: String? = nil, isNotPermitted: Bool = false) {
         self.description = description
         self.setting = setting
+        self.isNotPermitted = isNotPermitted
     }
 }
 

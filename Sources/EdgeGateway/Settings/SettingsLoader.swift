@@ -17,29 +17,43 @@ struct SettingsLoader {
     ///
     /// - Parameter path: the file named on the command line, or nil for `EDGE_GATEWAY_CONFIG` or
     ///   the standard place.
-    /// - Throws: ``SettingsFault`` for a file that cannot be read or parsed, an unknown key, a
-    ///   value of the wrong kind or out of range.
+    /// - Throws: ``SettingsFault`` for a file that cannot be read or parsed, unknown keys, and
+    ///   values of the wrong kind or out of range: all of them, a line each.
     func load(path named: String? = nil) throws(SettingsFault) -> Settings {
+        let (settings, faults) = examine(path: named)
+        guard faults.isEmpty else { throw SettingsFault(faults) }
+        return settings
+    }
+
+    /// The settings, with the default where a value cannot be used, and everything that is wrong with the file and
+    /// the environment.
+    func examine(path named: String? = nil) -> (settings: Settings, faults: [SettingsFault]) {
         let explicit = named ?? environment["EDGE_GATEWAY_CONFIG"]
         let path = explicit ?? Self.standardPath
-        try checkEnvironmentNames()
+        var faults = unknownVariables()
         var file: [String: Node.Scalar] = [:]
         if explicit != nil || FileManager.default.fileExists(atPath: path) {
-            file = try scalars(of: read(path), in: path)
+            do throws(SettingsFault) {
+                file = try scalars(of: read(path), in: path, &faults)
+            } catch {
+                faults.append(error)
+            }
         }
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: ["edge", "gateway"])
         var values: [String: SettingValue] = [:]
         for key in SettingKey.table {
-            var found = try content(of: key, in: variables)
-            if found == nil { found = try content(of: key, in: file) }
-            if let found {
-                values[key.name] = try check(found, for: key)
-            } else {
-                values[key.name] = try check(text: key.fallback, for: key)
+            do throws(SettingsFault) {
+                var found = try content(of: key, in: variables)
+                if found == nil { found = try content(of: key, in: file) }
+                if let found { values[key.name] = try check(found, for: key) }
+            } catch {
+                faults.append(error)
             }
+            // The defaults are in range.
+            values[key.name] = values[key.name] ?? (try? check(text: key.fallback, for: key))
         }
-        return Settings(checked: values)
+        return (Settings(checked: values), faults)
     }
 
     private func read(_ path: String) throws(SettingsFault) -> String {
@@ -64,14 +78,18 @@ struct SettingsLoader {
                 description: "read configuration \(path): no such file; name one with --config "
                     + "or EDGE_GATEWAY_CONFIG")
         } catch {
-            throw SettingsFault(
-                description: "read configuration \(path): not readable as UTF-8 text by this user")
+            guard access(path, R_OK) == 0 || errno != EACCES else {
+                throw SettingsFault(
+                    description: "read configuration \(path): this user may not read it; use sudo",
+                    isNotPermitted: true)
+            }
+            throw SettingsFault(description: "read configuration \(path): it is not UTF-8 text")
         }
     }
 
-    /// The values of the file by the names of their keys; throws for text that is not YAML and for unknown keys.
+    /// The values of the file by the names of their keys; throws for text that is not YAML.
     private func scalars(
-        of text: String, in path: String
+        of text: String, in path: String, _ faults: inout [SettingsFault]
     ) throws(SettingsFault) -> [String: Node.Scalar] {
         let root: Node?
         do {
@@ -88,47 +106,49 @@ struct SettingsLoader {
                 description: "parse configuration \(path): expected `key: value` lines")
         }
         var scalars: [String: Node.Scalar] = [:]
-        try collect(mapping, under: "", in: path, into: &scalars)
+        collect(mapping, under: "", in: path, into: &scalars, &faults)
         return scalars
     }
 
     private func collect(
         _ mapping: Node.Mapping, under prefix: String, in path: String,
-        into scalars: inout [String: Node.Scalar]
-    ) throws(SettingsFault) {
+        into scalars: inout [String: Node.Scalar], _ faults: inout [SettingsFault]
+    ) {
+        func fault(_ description: String) { faults.append(SettingsFault(description: description)) }
         for (keyNode, valueNode) in mapping {
             let name = prefix + (keyNode.string ?? "?")
             let line = keyNode.mark.map { " line \($0.line)" } ?? ""
             if SettingKey.named(name) != nil {
                 guard let scalar = valueNode.scalar else {
-                    throw SettingsFault(
-                        description: "configuration \(path)\(line): `\(name)` takes one value")
+                    fault("configuration \(path)\(line): `\(name)` takes one value")
+                    continue
                 }
                 scalars[name] = scalar
             } else if SettingKey.table.contains(where: { $0.name.hasPrefix(name + ".") }) {
                 // A section whose keys are all comments is an empty one.
                 guard !valueNode.isNothing else { continue }
                 guard let inner = valueNode.mapping else {
-                    throw SettingsFault(
-                        description: "configuration \(path)\(line): `\(name)` is a section; write "
-                            + "its keys below it, indented")
+                    fault(
+                        "configuration \(path)\(line): `\(name)` is a section; write its keys below it, "
+                            + "indented")
+                    continue
                 }
-                try collect(inner, under: name + ".", in: path, into: &scalars)
+                collect(inner, under: name + ".", in: path, into: &scalars, &faults)
             } else {
-                throw unknown(name, where: "configuration \(path)\(line)")
+                faults.append(unknown(name, where: "configuration \(path)\(line)"))
             }
         }
     }
 
-    private func checkEnvironmentNames() throws(SettingsFault) {
+    private func unknownVariables() -> [SettingsFault] {
         var known = Set(SettingKey.table.map(\.environmentName)).union(["EDGE_GATEWAY_CONFIG"])
         #if DEBUG
             known.insert(KillSwitch.variable)
         #endif
         let ours = environment.keys.filter { $0.hasPrefix("EDGE_GATEWAY_") }.sorted()
-        for name in ours where !known.contains(name) {
+        return ours.filter { !known.contains($0) }.map { name in
             let nearest = known.min { editDistance($0, name) < editDistance($1, name) } ?? ""
-            throw SettingsFault(
+            return SettingsFault(
                 description: "environment: unknown variable `\(name)`; did you mean `\(nearest)`?")
         }
     }
@@ -158,12 +178,26 @@ struct SettingsLoader {
         guard let scalar = file[key.name] else { return nil }
         let content: ConfigContent? =
             switch key.kind.configType {
-            case .int: Int.construct(from: scalar).map { .int($0) }
+            case .int: try integer(scalar, of: key).map { .int($0) }
             case .bool: flag(scalar).map { .bool($0) }
             default: .string(scalar.string)
             }
         guard let content else { throw wrong(key, "is not \(key.kind.expected)") }
         return content
+    }
+
+    /// A whole number in decimal digits. YAML 1.1 would read `0010` as 8, and `1:30` as 90.
+    private func integer(
+        _ scalar: Node.Scalar, of key: SettingKey
+    ) throws(SettingsFault) -> Int? {
+        let text = scalar.string
+        guard scalar.style == .plain, let number = Int(text) else { return nil }
+        guard text == String(number) else {
+            throw wrong(
+                key, "is \(text.prefix(20)), which YAML may read as another number; write \(number)"
+            )
+        }
+        return number
     }
 
     /// What YAML 1.1 takes for true and false, where it is not in quotation marks.

@@ -6,7 +6,7 @@ import Uplink
 struct AlertCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "alert",
-        abstract: "Tells somebody when the gateway is not well.",
+        abstract: "Sends messages when the gateway is not well.",
         discussion: """
             An alert sends what `status` lists by mail, to a phone or to a webhook: the items by name, since \
             when, and what to do. It sends no heart rates, no patients and no addresses. A sign of life is \
@@ -50,16 +50,6 @@ struct AlertKindsCommand: ParsableCommand {
     }
 }
 
-/// A duration as a person gives it, such as 90s or 10m.
-struct WaitOption: ExpressibleByArgument, Sendable {
-    let seconds: Int
-
-    init?(argument: String) {
-        guard let time = Duration(written: argument) else { return nil }
-        seconds = Int(time.inSeconds)
-    }
-}
-
 struct AlertAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
@@ -90,12 +80,12 @@ struct AlertAddCommand: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Tell of an error that lasts so long, such as 90s, 10m or 1h (default: 5m).",
-            valueName: "time"))
-    var errorsAfter: WaitOption?
+            valueName: "span"))
+    var errorsAfter: WrittenSpan?
     @Option(
         help: ArgumentHelp(
-            "Tell of a warning that lasts so long (default: 60m).", valueName: "time"))
-    var warningsAfter: WaitOption?
+            "Tell of a warning that lasts so long (default: 60m).", valueName: "span"))
+    var warningsAfter: WrittenSpan?
     @Flag(help: "Put the names that people gave to straps into the messages.")
     var strapNames = false
     @OptionGroup var daemon: DaemonOptions
@@ -148,7 +138,8 @@ struct AlertListCommand: AsyncParsableCommand {
         if daemon.json { return try Terminal.printJSON(alerts) }
         Terminal.print(
             alerts.isEmpty
-                ? "nobody is told yet: edge-gateway alert kinds" : AlertText.table(alerts))
+                ? "no alerts yet: edge-gateway alert kinds lists what there is"
+                : AlertText.table(alerts, daemon.times))
     }
 }
 
@@ -162,7 +153,17 @@ struct NamedAlert: ParsableArguments {
     func ask(
         _ path: String, patience: Duration = .seconds(30), _ words: (AlertReport) -> String
     ) async throws {
-        let report: AlertReport = try await daemon.client().post(
+        let client = try daemon.client()
+        let name = try await client.alert(name)
+        try await send(client, path, name, patience: patience, words)
+    }
+
+    /// The same for one that is known by its name.
+    func send(
+        _ client: ControlClient, _ path: String, _ name: String,
+        patience: Duration = .seconds(30), _ words: (AlertReport) -> String
+    ) async throws {
+        let report: AlertReport = try await client.post(
             path, AlertRequest(name: name), timeout: patience)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(words(report))
@@ -196,7 +197,7 @@ struct AlertPauseCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await alert.ask("/v1/alerts/pause") {
-            "paused \($0.name): nobody is told there; edge-gateway alert resume \($0.name)"
+            "paused \($0.name): it sends nothing until edge-gateway alert resume \($0.name)"
         }
     }
 }
@@ -209,7 +210,7 @@ struct AlertResumeCommand: AsyncParsableCommand {
     @OptionGroup var alert: NamedAlert
 
     func run() async throws {
-        try await alert.ask("/v1/alerts/resume") { "\($0.name) tells somebody again" }
+        try await alert.ask("/v1/alerts/resume") { "\($0.name) sends again" }
     }
 }
 
@@ -223,7 +224,9 @@ struct AlertRemoveCommand: AsyncParsableCommand {
     var yes = false
 
     func run() async throws {
-        try Terminal.confirm("Remove the alert \(alert.name)?", yes)
-        try await alert.ask("/v1/alerts/remove") { "removed \($0.name)" }
+        let client = try alert.daemon.client()
+        let name = try await client.alert(alert.name, takesParts: !yes)
+        try Terminal.confirm("Remove the alert \(name)?", yes)
+        try await alert.send(client, "/v1/alerts/remove", name) { "removed \($0.name)" }
     }
 }

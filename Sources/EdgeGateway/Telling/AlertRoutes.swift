@@ -7,7 +7,7 @@ struct AlertRoutes {
 
     func add(to router: RouteBook) {
         router.get("v1/alerts") { [alerts] _, _ in
-            try await Answers.answer { await alerts.reports() }
+            try await Answers.answer { try await alerts.reports() }
         }
         router.post("v1/alerts") { [service] request, _ in
             try await Answers.answer(request) { (ask: AlertAddRequest) in

@@ -30,7 +30,7 @@ struct AlertService: Sendable {
         } catch {
             throw ProblemReport(code: .badAlert, message: error.message, advice: error.advice)
         }
-        if let same = await alerts.record(name), same.kind != ask.kind {
+        if let same = try await alerts.record(name), same.kind != ask.kind {
             throw ProblemReport(
                 code: .nameTaken, message: "the name \(name) is another alert's",
                 advice: "choose another --name; edge-gateway alert list")
@@ -58,7 +58,7 @@ struct AlertService: Sendable {
 
     /// Sends a message that says that it is a test, or gives a sign of life.
     func test(_ name: String) async throws -> AlertReport {
-        guard let record = await alerts.record(name) else {
+        guard let record = try await alerts.record(name) else {
             throw ProblemReport.unknownAlert
         }
         try await tryOut(record)

@@ -52,7 +52,7 @@ struct AlertText {
         AlertMessage(
             id: id, title: "\(gateway): a test",
             text:
-                "This is a test: somebody is told here when the gateway \(gateway) is not well.\n",
+                "This is a test of the alerts of the gateway \(gateway): it sends a message here when it is not well.\n",
             json: json("health.test", [], late: nil), urgency: .over)
     }
 
@@ -157,7 +157,9 @@ struct AlertText {
 
 /// Alerts as a terminal shows them.
 extension AlertText {
-    static func table(_ alerts: [AlertReport], columns: Int? = Terminal.columns) -> String {
+    static func table(
+        _ alerts: [AlertReport], _ times: LocalTimes, columns: Int? = Terminal.columns
+    ) -> String {
         let table = Terminal.table(
             ["NAME", "KIND", "STATE", "LAST SENT", "PLACE"],
             alerts.map {
@@ -169,7 +171,7 @@ extension AlertText {
         let faults = alerts.compactMap { alert in
             alert.fault.map { fault in
                 "! \(alert.name): \(fault)"
-                    + (alert.waitingSince.map { "; a message waits since \(Terminal.time($0)) UTC" }
+                    + (alert.waitingSince.map { "; a message waits since \(times.sentence($0))" }
                         ?? "")
             }
         }
@@ -180,7 +182,7 @@ extension AlertText {
         var lines = ["\(report.name) works: \(report.place) took the test"]
         if let errors = report.errorsAfter, let warnings = report.warningsAfter {
             lines.append(
-                "  errors are told after \(Terminal.age(Double(errors))), warnings after "
+                "  errors are sent after \(Terminal.age(Double(errors))), warnings after "
                     + Terminal.age(Double(warnings)))
         }
         if let every = report.every {

@@ -148,7 +148,6 @@ actor Alerts {
     private func store(_ records: [AlertRecord]) throws {
         do throws(SecretFile<[AlertRecord]>.Fault) {
             try Self.recordFile(settings).save(records)
-            unreadable = nil
         } catch {
             throw ProblemReport(
                 code: .stateUnwritable, message: "the alerts' file cannot be written: \(error)",
@@ -177,10 +176,32 @@ actor Alerts {
     var isIdle: Bool { !alerts.contains { !$0.record.isPaused } }
 
     /// The alert of that name.
-    func record(_ name: String) -> AlertRecord? { alerts.first { $0.record.name == name }?.record }
+    ///
+    /// - Throws: ``ProblemReport`` if their file cannot be read.
+    func record(_ name: String) throws -> AlertRecord? {
+        try checkAreRead()
+        return alerts.first { $0.record.name == name }?.record
+    }
 
     /// All of them.
-    func reports() -> [AlertReport] { alerts.map { report($0, at: clock.read()) } }
+    ///
+    /// - Throws: ``ProblemReport`` if their file cannot be read.
+    func reports() throws -> [AlertReport] {
+        try checkAreRead()
+        return alerts.map { report($0, at: clock.read()) }
+    }
+
+    /// A file that cannot be read may have alerts that nobody sees: it is not taken for an empty one, nor replaced.
+    private func checkAreRead() throws {
+        readAgain()
+        guard let unreadable else { return }
+        let path = Self.recordFile(settings).path
+        throw ProblemReport(
+            code: .cannotOpen, message: "the file of the alerts cannot be read: \(unreadable)",
+            advice:
+                "nothing was changed; make \(path) readable for the daemon's user, or move it away and add "
+                + "the alerts anew")
+    }
 
     private func report(_ alert: Alert, at now: ClockReading) -> AlertReport {
         let isSign = alert.sign != nil
@@ -206,6 +227,7 @@ actor Alerts {
     }
 
     private func index(_ name: String) throws -> Int {
+        try checkAreRead()
         guard let index = alerts.firstIndex(where: { $0.record.name == name }) else {
             throw ProblemReport.unknownAlert
         }
@@ -239,7 +261,7 @@ actor Alerts {
 
     /// Adds an alert, or gives the one of its name new settings: what that one has said counts.
     func add(_ given: AlertRecord) throws -> AlertReport {
-        readAgain()
+        try checkAreRead()
         var record = given
         let now = clock.read()
         if let index = alerts.firstIndex(where: { $0.record.name == record.name }) {
@@ -385,7 +407,7 @@ actor Alerts {
         if fault == nil { alerts[index].lastSent = now.trustedWall ?? alerts[index].lastSent }
         if let fault, alerts[index].fault != fault.message {
             logger.warning(
-                "nobody could be told: \(Printable.line(fault.message))",
+                "the alert was not sent: \(Printable.line(fault.message))",
                 metadata: ["alert": "\(Printable.line(alerts[index].record.name))"])
         }
         alerts[index].fault = fault?.message

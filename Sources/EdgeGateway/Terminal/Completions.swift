@@ -5,8 +5,8 @@ extension CompletionKind {
     /// A person waits for the answer with a finger on the tab key.
     private static let timeout = Duration.seconds(2)
 
-    /// The addresses of paired sensors, by ``ControlClient``.
-    static var sensorAddress: CompletionKind {
+    /// The addresses of paired straps, by ``ControlClient``: a name may have blanks, which shells split.
+    static var strap: CompletionKind {
         .custom { (_: [String], _: Int, _: String) async -> [String] in
             let sensors: [SensorReport] = await ask("/v1/sensors")
             return sensors.map(\.address)

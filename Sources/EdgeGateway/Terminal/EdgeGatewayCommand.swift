@@ -12,18 +12,20 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             The daemon (`run`) owns the radio and the store; the other commands talk to it over \
             its control socket.
 
-            First steps, with the daemon running in another terminal:
+            First steps, with the daemon running:
               edge-gateway enroll LINK
               edge-gateway scan
-              edge-gateway pair ADDRESS
+              edge-gateway pair STRAP
               edge-gateway status
 
-            Exit codes: 0 well, 1 not well or failed, 2 wrong usage, 3 no daemon answers.
+            Exit codes: 0 well, 1 not well or failed, 2 wrong usage, 3 no daemon answers, 4 this user \
+            may not.
             """,
         version: GatewayVersion.text,
         subcommands: [
-            RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
-            SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, ConfirmCommand.self,
+            RunCommand.self, ScanCommand.self, PairCommand.self,
+            ForgetCommand.self,
+            StrapsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, ConfirmCommand.self,
             DestinationCommand.self, EraseCommand.self,
             AlertCommand.self, StatusCommand.self, GapsCommand.self, HistoryCommand.self,
             QueueCommand.self,
@@ -37,7 +39,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         Heap.keepSmall()
         // Before a thread opens a file.
         StandardStream.reserveDescriptors()
-        // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.
+        // A reader that went away (`edge-gateway straps | head -1`) is no fault of ours.
         signal(SIGPIPE, SIG_IGN)
         await runCommand()
     }
@@ -67,7 +69,16 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             Terminal.print(text)
             leave(CommandExit.well.rawValue)
         }
-        if !text.isEmpty { Terminal.complain(text) }
+        let slip =
+            code == .validationFailure
+            ? Mistyping.find(in: Array(CommandLine.arguments.dropFirst())) : nil
+        if let slip {
+            Terminal.complain(slip.message)
+        } else if !text.isEmpty {
+            let isBareStrap =
+                text.contains("Unexpected argument") && text.contains("[--strap <strap>]")
+            Terminal.complain(text + (isBareStrap ? "\n  A strap is named by --strap." : ""))
+        }
         leave(code == .validationFailure ? CommandExit.wrongUsage.rawValue : code.rawValue)
     }
 
@@ -92,6 +103,8 @@ enum CommandExit: Int32 {
     case notWell = 1
     case wrongUsage = 2
     case daemonUnreachable = 3
+    /// This user may not: use the daemon's socket, change things through it, or read the store or the settings.
+    case notPermitted = 4
 }
 
 /// A command's end other than well: what to print on standard error and the exit code.

@@ -6,20 +6,31 @@ enum GivenName {
     static let lengthMax = 64
 
     /// Whether `text` can be a name: it is seen as it was typed, and by itself.
-    static func isValid(_ text: String) -> Bool {
-        (1...lengthMax).contains(text.unicodeScalars.count) && Printable.line(text) == text
-            && !isBlank(text.first) && !isBlank(text.last)
-    }
+    static func isValid(_ text: String) -> Bool { fault(text) == nil }
 
     /// Refuses what cannot be a name, before anything is done.
     ///
     /// - Parameter name: nil: none is given.
     /// - Throws: ``ProblemReport``
     static func check(_ name: String?) throws {
-        guard let name, !isValid(name) else { return }
+        guard let name, let fault = fault(name) else { return }
         throw ProblemReport(
-            code: .badRequest, message: "this is not a name",
+            code: .badRequest, message: fault,
             advice: "give 1 to \(lengthMax) printable characters, with no blank at either end")
+    }
+
+    /// Why a text can be no name.
+    private static func fault(_ text: String) -> String? {
+        let length = text.unicodeScalars.count
+        if length == 0 { return "the name is empty" }
+        if length > lengthMax {
+            return "the name has \(length) characters, and \(lengthMax) is the most"
+        }
+        if Printable.line(text) != text { return "the name has characters that cannot be printed" }
+        if isBlank(text.first) || isBlank(text.last) {
+            return "the name has a blank at an end"
+        }
+        return nil
     }
 
     private static func isBlank(_ character: Character?) -> Bool {

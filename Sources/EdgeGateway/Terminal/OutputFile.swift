@@ -106,9 +106,13 @@ final class OutputFile {
     }
 
     private static func failure(_ path: String) -> CommandFailure {
-        CommandFailure(
-            exitCode: .notWell,
-            message: "\(path) cannot be written: \(String(cString: strerror(errno)))\n"
-                + "  name another file, on a disk with room")
+        let reason = errno
+        let isDenied = [EACCES, EPERM, EROFS].contains(reason)
+        return CommandFailure(
+            exitCode: isDenied ? .notPermitted : .notWell,
+            message: "\(path) cannot be written: \(String(cString: strerror(reason)))\n"
+                + (isDenied
+                    ? "  name a file in a folder that this user may write to, or use sudo"
+                    : "  name another file, on a disk with room"))
     }
 }

@@ -38,7 +38,7 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
             (
                 "the strap is being connected",
                 "nothing if it is short; if not, bring the strap nearer, end its connections to "
-                    + "phones, and look at edge-gateway sensors"
+                    + "phones, and look at edge-gateway straps"
             )
         case .linkLost:
             (

@@ -79,6 +79,20 @@ public struct ExportSummary: Sendable, Hashable {
 }
 
 extension SampleQueue {
+    /// What the store at `path` knows by a name, whether a daemon runs or not: every sensor, forgotten ones too, and
+    /// the names of the destinations.
+    public static func names(
+        path: String
+    ) throws -> (sensors: [Sensor], destinations: [String]) {
+        try StoreFile.readOnce(path, "read names") { db in
+            (
+                try Row.fetchAll(db, sql: "SELECT * FROM sensor ORDER BY id")
+                    .map(Sensor.init(row:)),
+                try String.fetchAll(db, sql: "SELECT name FROM enrollment ORDER BY id")
+            )
+        }
+    }
+
     /// Writes the samples of the store at `path` to `sink`, in pieces of about 64 KiB, oldest first.
     ///
     /// Only reads, in one snapshot. A daemon may be at work meanwhile; its log grows until this ends. An

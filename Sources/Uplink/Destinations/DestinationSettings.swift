@@ -148,7 +148,11 @@ public struct SettingValues: Sendable {
             $0.isASCII && ($0.properties.isAlphabetic || $0.properties.numericType != nil)
                 || more.unicodeScalars.contains($0)
         }
-        guard isName, 1...lengthMax ~= value.utf8.count else {
+        guard value.utf8.count <= lengthMax else {
+            throw DestinationProblem(
+                "\(name) has \(value.utf8.count) characters", "use \(lengthMax) at most")
+        }
+        guard isName, !value.isEmpty else {
             throw DestinationProblem(
                 "\(name) is not a name",
                 "use letters, digits and \(more.map { "'\($0)'" }.joined(separator: " ")) only")

@@ -33,7 +33,7 @@ import Uplink
             #expect(!text.contains(hidden), "\(hidden)")
         }
         #expect(report.items.map(\.sensor) == ["Strap", "Strap 2"])
-        #expect(report.items[0].remedy == "edge-gateway pair ADDRESS")
+        #expect(report.items[0].remedy == "edge-gateway pair STRAP")
         #expect(report.items[1].detail == "Strap 2 has sent nothing")
         #expect(report.sensors == FleetSensors(paired: 2, streaming: 1, silent: ["Strap 2"]))
         #expect(report.backlog.map(\.destination) == ["a\"b\\c\nd", "x\"y"])

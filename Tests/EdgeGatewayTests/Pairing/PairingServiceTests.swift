@@ -20,7 +20,7 @@ import Testing
         #expect(watch.message.contains("0x180D") && watch.message.contains("0x2A37"))
         #expect(watch.advice.contains("switch its heart-rate broadcast on"))
         let other = InspectionFault.noHeartRate(isAdvertised: false).problem(passkeyGiven: false)
-        #expect(other.advice.contains("no heart-rate sensor"))
+        #expect(other.advice.contains("no heart-rate strap"))
         #expect(watch.code == other.code)
     }
 
@@ -34,7 +34,7 @@ import Testing
         }
         #expect(message(.unanswered).contains("not answered in time"))
         #expect(message(.declined).contains("answered with no"))
-        #expect(message(.notTyped).contains("not typed into the sensor"))
+        #expect(message(.notTyped).contains("not typed into the strap"))
         #expect(message(.nobodyThere).contains("--passkey"))
         for omission in [PairingSession.Omission.unanswered, .declined, .notTyped, .nobodyThere] {
             #expect(!message(omission).contains("paired elsewhere"))

@@ -27,12 +27,26 @@ import Testing
                             + [GatewayProcess.program("edge-gateway").path] + words,
                         environment: fixture.environment, directory: "/")
                     let text = outcome.output + outcome.complaint
-                    #expect(text.contains("this user may not use it"), "\(words): \(text)")
-                    #expect(text.contains("join the group edge-gateway"), "\(words): \(text)")
+                    #expect(text.contains("this user (nobody) may not use it"), "\(words): \(text)")
+                    #expect(text.contains("use sudo"), "\(words): \(text)")
+                    #expect(outcome.status == (words == ["status"] ? 4 : 1), "\(words)")
                     #expect(!text.contains("systemctl start edge-gateway"), "\(words): \(text)")
                 }
             }
         }
+    }
+
+    /// It was told to join a group that its session was in the file of already, or that the socket did not have.
+    @Test func whoMayNotIsToldWhichGroupAndWhatToDo() {
+        func advice(_ group: String?, _ isMemberByNow: Bool = false) -> String {
+            SocketAccess(user: "pi", group: group, isMemberByNow: isMemberByNow).advice
+        }
+        #expect(advice("edge-gateway").hasPrefix("sudo adduser pi edge-gateway, then log in again"))
+        #expect(advice("edge-gateway", true).contains("log in again, or newgrp edge-gateway"))
+        #expect(advice(nil) == "it belongs to another user alone: use sudo, or be that user")
+        let denied = ControlClient.Obstacle.notPermitted(SocketAccess(user: "pi", group: "staff"))
+        #expect(denied.failure(at: "/run/x.sock").exitCode == .notPermitted)
+        #expect(!denied.failure(at: "/run/x.sock").message.contains("no daemon"))
     }
 
     /// They left with 1, and one advised to correct a value that nobody had given.

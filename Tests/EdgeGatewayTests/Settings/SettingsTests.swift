@@ -49,6 +49,13 @@ import Testing
         ("weather: fine\n", "unknown key `weather`; `edge-gateway config show` lists the keys"),
         ("storage:\n  commit_seconds: soon\n", "`storage.commit_seconds`"),
         ("storage:\n  commit_seconds: 0\n", "expected a whole number from 1 to 60"),
+        // They were read as 8, 90 and 16.
+        (
+            "uplink:\n  interval_seconds: 0010\n",
+            "is 0010, which YAML may read as another number; write 10"
+        ),
+        ("uplink:\n  interval_seconds: 1:30\n", "`uplink.interval_seconds`"),
+        ("uplink:\n  interval_seconds: 0x10\n", "`uplink.interval_seconds`"),
         ("clock:\n  trust: maybe\n", "expected one of kernel, always"),
         ("uplink:\n  allow_plain_http: perhaps\n", "true or false"),
         ("state: [a, b]\n", "`state` takes one value"),
@@ -65,6 +72,30 @@ import Testing
         let text = fault?.description ?? ""
         #expect(text.contains(says), "\(text)")
         #expect(!text.contains("\n"), "one line: \(text)")
+    }
+
+    /// `config check` stopped at the first.
+    @Test func everythingThatIsWrongIsListed() async throws {
+        let yaml = """
+            sate: /x
+            clock:
+              trust: maybe
+              latest_year: [1]
+            storage: 5
+            uplink:
+              interval_seconds: soon
+            """
+        let fault = await #expect(throws: SettingsFault.self) {
+            _ = try await load(yaml, environment: ["EDGE_GATEWAY_LOG_LEVLE": "info"])
+        }
+        let lines = (fault?.description ?? "").split(separator: "\n")
+        #expect(lines.count == 6, "\(lines)")
+        for word in [
+            "EDGE_GATEWAY_LOG_LEVLE", "`sate`", "`clock.trust`", "`clock.latest_year` takes",
+            "`storage` is a section", "`uplink.interval_seconds`",
+        ] {
+            #expect(lines.contains { $0.contains(word) }, "\(word): \(lines)")
+        }
     }
 
     @Test func anUnknownVariableIsAnErrorToo() async throws {

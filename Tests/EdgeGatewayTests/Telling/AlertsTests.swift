@@ -283,7 +283,7 @@ import Uplink
             let fault = try #require(await fixture.alerts.faults(at: now).first)
             #expect(fault.name == "ntfy" && fault.undeliveredTime > .seconds(300))
             #expect(fault.fault == "no connection to the server")
-            let report = try #require(await fixture.alerts.reports().first)
+            let report = try #require(try await fixture.alerts.reports().first)
             #expect(report.waitingSince != nil && report.fault == fault.fault)
             // It is not told to itself.
             fixture.begin(.alertNotDelivered, "ntfy")
@@ -308,7 +308,8 @@ import Uplink
             }
             #expect(problem?.code == "alert-refused")
             #expect(problem.map { "\($0)".contains("Zebra7") } == false)
-            #expect(await fixture.alerts.reports().isEmpty)
+            let stored = try await fixture.alerts.reports()
+            #expect(stored.isEmpty)
             for (kind, settings, code) in [
                 ("pigeon", [:], "bad-alert"), ("ntfy", ["url": "x"], "bad-alert"),
                 ("ntfy", ["url": "http://127.0.0.1/", "x": "y"], "bad-alert"),
@@ -367,7 +368,7 @@ import Uplink
             _ = try await fixture.service.add(moved)
             await fixture.run(.seconds(3_600))
             #expect(fixture.texts.count == 1)
-            #expect(await fixture.alerts.reports().count == 1)
+            #expect(try await fixture.alerts.reports().count == 1)
             let problem = await #expect(throws: ProblemReport.self) {
                 _ = try await fixture.service.add(
                     AlertAddRequest(
@@ -389,13 +390,26 @@ import Uplink
             try right.write(to: file)
             await fixture.alerts.readAgain()
             #expect(await fixture.alerts.faults(at: .zero).isEmpty)
-            #expect(await fixture.alerts.reports().map(\.name) == ["ntfy"])
+            #expect(try await fixture.alerts.reports().map(\.name) == ["ntfy"])
             try Data("{".utf8).write(to: file)
             fixture.restart()
             var other = Self.ntfy
             other.name = "other"
+            // It took the place of the file, and the others were gone with their passwords.
+            let broken = try Data(contentsOf: file)
+            let problem = await #expect(throws: ProblemReport.self) {
+                _ = try await fixture.service.add(other)
+            }
+            #expect(problem?.code == "cannot-open")
+            #expect(problem?.advice.contains("alerts.json") == true)
+            await #expect(throws: ProblemReport.self) { _ = try await fixture.alerts.reports() }
+            await #expect(throws: ProblemReport.self) {
+                _ = try await fixture.alerts.remove("ntfy")
+            }
+            #expect(try Data(contentsOf: file) == broken)
+            try right.write(to: file)
             _ = try await fixture.service.add(other)
-            #expect(await fixture.alerts.faults(at: .zero).isEmpty)
+            #expect(try await fixture.alerts.reports().map(\.name) == ["ntfy", "other"])
         }
     }
 
@@ -428,7 +442,7 @@ import Uplink
             }
             #expect(problem?.code == "too-many-alerts")
             fixture.restart()
-            #expect(await fixture.alerts.reports().count == Alerts.countMax)
+            #expect(try await fixture.alerts.reports().count == Alerts.countMax)
         }
     }
 
@@ -448,7 +462,7 @@ import Uplink
             #expect(
                 fixture.receiver.requests.map(\.target)
                     == ["/Zebra7", "/Zebra7", "/Zebra7", "/fail"])
-            let report = try #require(await fixture.alerts.reports().first)
+            let report = try #require(try await fixture.alerts.reports().first)
             #expect(report.every == 300 && report.errorsAfter == nil)
             #expect(report.place == "http://127.0.0.1:9/…")
             fixture.receiver.isThere = false
@@ -485,7 +499,7 @@ import Uplink
             name: "mail", kind: "mail", place: "smtps://mail.example:465, 1 recipient",
             state: "active", strapNames: false, waitingSince: noon, fault: "answers 451")
         #expect(
-            AlertText.table([report], columns: nil) == """
+            AlertText.table([report], .utc, columns: nil) == """
                 NAME  KIND  STATE  LAST SENT  PLACE
                 mail  mail  fails  -          smtps://mail.example:465, 1 recipient
                 ! mail: answers 451; a message waits since 2026-12-01 12:00:00 UTC

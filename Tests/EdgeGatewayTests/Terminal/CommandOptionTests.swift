@@ -5,19 +5,20 @@ import Testing
 @testable import EdgeGateway
 
 @Suite struct CommandOptionTests {
-    /// `share ADDRESS --stop` ended everybody's links, and `history --sensor` listed the deliveries of all.
+    /// `share STRAP --stop` ended everybody's links, and `history --strap` listed the deliveries of all.
     @Test(arguments: [
-        "share A0:9E:1A:00:00:01 --stop", "share --stop --hours 2",
-        "history --sensor A0:9E:1A:00:00:01", "history --last 5", "history --hours --limit 5",
-        "history --hours --destination influx",
+        "share --strap A0:9E:1A:00:00:01 --stop", "share --stop --for 2h",
+        "history --strap A0:9E:1A:00:00:01", "history --hours --limit 5",
+        "history --hours --until 12:00", "history --hours --destination influx",
+        "gaps --last 2d --since yesterday", "queue redeliver", "queue redeliver --until 12:00",
     ])
     func anOptionThatWouldBeIgnoredIsRefused(line: String) {
         #expect(throws: (any Error).self) { try Self.parse(line) }
     }
 
     @Test(arguments: [
-        "share --stop", "share A0:9E:1A:00:00:01 --hours 2",
-        "history --hours --last 6 --sensor A0:9E:1A:00:00:01",
+        "share --stop", "share --strap A0:9E:1A:00:00:01 --for 2h",
+        "history --hours --last 6h --strap A0:9E:1A:00:00:01", "history --last 2d",
         "history --destination influx --limit 5",
         "fleet --hosts f.yaml --watch --every 60", "fleet --hosts f.yaml --page 8471 --every 60",
     ])
@@ -25,7 +26,7 @@ import Testing
         _ = try Self.parse(line)
     }
 
-    @Test(arguments: ["watch --seconds 0", "watch --seconds=-1"])
+    @Test(arguments: ["watch --for 0s", "watch --for=-1s", "watch --for 5"])
     func watchingForNoTimeIsRefused(line: String) {
         #expect(throws: (any Error).self) { try Self.parse(line) }
     }

@@ -45,9 +45,9 @@ import Testing
     @Test func namesSteerNoTerminalWhicheverCommandPrintsThem() async throws {
         try await serving { fixture in
             for words in [
-                ["status"], ["sensors"], ["enrollments"], ["gaps"], ["history"],
+                ["status"], ["straps"], ["enrollments"], ["gaps"], ["history"],
                 ["history", "--hours"], ["queue", "status"], ["queue", "list"],
-                ["queue", "dead", "list"], ["queue", "release"], ["watch", "--seconds", "1"],
+                ["queue", "dead", "list"], ["queue", "release"], ["watch", "--for", "1s"],
                 ["doctor"], ["pair", "C0:00:00:00:00:01", "--enrollment", Self.name + "x"],
                 ["erase", Self.name, "--yes"], ["config", "show"], ["decode", Self.name],
                 ["status", Self.name.replacing("\n", with: "")],
@@ -68,7 +68,7 @@ import Testing
 
     @Test func jsonHasTheNameAsItIs() async throws {
         try await serving { fixture in
-            let outcome = try await fixture.command(["sensors", "--json"])
+            let outcome = try await fixture.command(["straps", "--json"])
             let sensors = try ReportCoding.decoder().decode(
                 [SensorReport].self, from: Data(outcome.output.utf8))
             #expect(sensors.map(\.name) == [Self.name])
@@ -96,9 +96,14 @@ import Testing
                         outcome.complaint.contains("give 1 to 64 printable characters"),
                         "\(words): \(outcome.complaint)")
                 }
-                #expect(throws: ProblemReport.self) {
+                let problem = #expect(throws: ProblemReport.self) {
                     try fixture.gateway.enrolling.check(WebEnrollRequest(name: name))
                 }
+                // A name of 76 characters "was not a name".
+                #expect(problem?.message.hasPrefix("the name ") == true)
+                #expect(
+                    name.unicodeScalars.count <= 64
+                        || problem?.message.contains("64 is the most") == true)
                 #expect(try await fixture.queue.enrollments().isEmpty)
                 #expect(try await fixture.queue.sensors().isEmpty)
                 #expect(!FileManager.default.fileExists(atPath: file))
@@ -116,7 +121,7 @@ import Testing
             }
             try await fixture.serving([fixture.control()]) {
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }
-                for command in ["sensors", "status"] {
+                for command in ["straps", "status"] {
                     let straps = try await fixture.command([command]).output
                     #expect(straps.contains("strap …00:01"), "\(command): \(straps)")
                     #expect(straps.contains("strap …00:02"), "\(command): \(straps)")

@@ -10,7 +10,7 @@ import Testing
             id: 1, address: "C0:00:00:00:00:01", name: name, link: "streaming", bpm: 72,
             contact: true, secondsSinceFrame: 1, batteryPercent: 80, stored: 123_456_789,
             pending: 12)
-        for line in SensorsCommand.table([sensor], columns: 80).split(separator: "\n") {
+        for line in StrapsCommand.table([sensor], columns: 80).split(separator: "\n") {
             #expect(line.count <= 80)
         }
     }

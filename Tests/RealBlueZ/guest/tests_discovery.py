@@ -12,7 +12,7 @@ SCANS_MAX = 5
 
 def scan(fixture):
     """A scan lists every strap on the air with name and signal strength."""
-    status, heard, complaint = fixture.gateway.command("scan", "--seconds", str(SCAN_SECONDS))
+    status, heard, complaint = fixture.gateway.command("scan", "--for", f"{SCAN_SECONDS}s")
     check(status == 0, f"scan ended with {status}: {complaint}")
     heard = {strap["address"]: strap for strap in heard}
     for state in fixture.straps.status():
@@ -89,7 +89,7 @@ def connect_to_absent(fixture):
     """Another program's Connect to a strap that has left, for a later test."""
     # bluetoothd may have forgotten it since it was heard, and a scan beside pairings hears it late.
     for _ in range(SCANS_MAX):
-        fixture.gateway.command("scan", "--seconds", "2")
+        fixture.gateway.command("scan", "--for", "2s")
         if fixture.bluetoothd.knows(fixture.address(STRAY)):
             break
     fixture.straps.ask("off", STRAY)

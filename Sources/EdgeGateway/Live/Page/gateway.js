@@ -4,7 +4,9 @@ function showGateway(report) {
   told = report;
   $('side').hidden = false;
   const health = Array.isArray(report.health) ? report.health : [];
-  text($('health-well'), health.length ? '' : report.well ? 'The gateway is well.' : 'The gateway is not well.');
+  const next = report.next_step;
+  text($('health-well'), next ? `${next.message}. Next: ${next.advice}`
+    : health.length ? '' : report.well ? 'The gateway is well.' : 'The gateway is not well.');
   $('health-well').className = report.well ? 'good' : 'warn';
   $('health').hidden = !health.length;
   $('health').replaceChildren(...health.map(item => {
