@@ -13,6 +13,8 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             its control socket.
 
             First steps, with the daemon running:
+              edge-gateway setup
+            or one by one:
               edge-gateway enroll LINK
               edge-gateway scan
               edge-gateway pair STRAP
@@ -23,7 +25,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             """,
         version: GatewayVersion.text,
         subcommands: [
-            RunCommand.self, ScanCommand.self, PairCommand.self,
+            RunCommand.self, SetupCommand.self, ScanCommand.self, PairCommand.self,
             ForgetCommand.self,
             StrapsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, ConfirmCommand.self,
             DestinationCommand.self, EraseCommand.self,
