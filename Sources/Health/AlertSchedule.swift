@@ -187,9 +187,16 @@ public struct AlertSchedule: Sendable, Equatable {
             }
         }
         // In the order in which a person handles them.
+        var full: Set<HealthName.Severity> = []
         for seen in present where holding.removeValue(forKey: Key(seen)) != nil {
+            // Of thousands, the others of its severity find no room either.
+            guard !full.contains(seen.name.severity) else { continue }
             makeRoom(for: seen)
-            if state.items.count < Self.itemsMax { state.items.append(Item(seen)) }
+            if state.items.count < Self.itemsMax {
+                state.items.append(Item(seen))
+            } else {
+                full.insert(seen.name.severity)
+            }
         }
         for index in state.items.indices where state.items[index].isWaiting {
             let wait = patience.wait(state.items[index].name)
