@@ -36,7 +36,7 @@ function faces() {
   const names = [...gateways.keys()].sort((a, b) => byName.compare(a, b) || (a < b ? -1 : 1));
   const all = new Map(names.map(name => [name, faceOf(gateways.get(name))]));
   strip.show([...all].filter(([, face]) => face.rank < NEEDS_NOBODY).map(([key, face]) => ({ ...face, key })),
-    lost ? 'What needs attention is not known without a connection.' : 'Nothing needs attention now.');
+    lost ? 'Not known without a connection.' : 'Nothing needs attention now.');
   return all;
 }
 function faceOf(gateway) {

@@ -5,7 +5,7 @@ function showGateway(report) {
   $('side').hidden = false;
   const health = Array.isArray(report.health) ? report.health : [];
   const next = report.next_step;
-  text($('health-well'), next ? `${next.message}. Next: ${next.advice}`
+  text($('health-well'), next ? `${next.message}: ${next.advice}`
     : health.length ? '' : report.well ? 'The gateway is well.' : 'The gateway is not well.');
   $('health-well').className = report.well ? 'good' : 'warn';
   $('health').hidden = !health.length;

@@ -1,6 +1,6 @@
 // Where tiles are. A bed stays at its place; a person may choose that the worst come first.
 const NEEDS_NOBODY = 9;      // the rank of a tile that is well; lower ranks are worse
-// How long a tile must need attention, or no longer, before its place changes. Words and colours change at once.
+// How long a tile must need attention, or no longer, before its place changes.
 const PLACE_SECONDS = 5;
 // And while somebody points or types, no tile moves away from under the finger.
 const POINTED_SECONDS = 3;

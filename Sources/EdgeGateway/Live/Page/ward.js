@@ -88,11 +88,11 @@ function tellNeeds(needs) {
   const count = lost ? 0 : needs.length, isKnown = heard && !lost && !asking;
   const wasHidden = strip.node.hidden;
   strip.node.hidden = asking || !heard || !beds.size && !count;
-  strip.show(lost ? [] : needs, lost ? 'What needs attention is not known without a connection.'
+  strip.show(lost ? [] : needs, lost ? 'Not known without a connection.'
     : beds.size ? 'Nothing needs attention now.' : '');
   if (strip.node.hidden !== wasHidden) { wall.fit(); fitCards(); }
   if (!isKnown) return;
-  tellState(count ? `${count} ${count === 1 ? 'needs' : 'need'} attention` : beds.size ? 'All well' : 'Connected', count > 0);
+  tellState(count ? `${count} ${count === 1 ? 'needs' : 'need'} attention` : told?.next_step?.message || (beds.size ? 'All well' : 'Connected'), count > 0);
 }
 function tellState(words, isWarning) { text($('state'), words); $('state').className = isWarning ? 'warn' : 'soft'; }
 function sortBeds(order) {
