@@ -16,12 +16,13 @@ import tests_discovery
 import tests_link
 import tests_stack
 import tests_store
+import tests_times
 from fixture import Fixture, Failure
 
 ALWAYS = tests_stack.PREPARING + tests_discovery.PREPARING
 TESTS = (
-    ALWAYS + tests_bond.PREPARING + tests_discovery.TESTS + tests_bond.TESTS + tests_link.TESTS + tests_stack.TESTS
-    + tests_adapters.TESTS + tests_store.TESTS + tests_stack.ENDING)
+    ALWAYS + tests_bond.PREPARING + tests_discovery.TESTS + tests_bond.TESTS + tests_link.TESTS + tests_times.TESTS
+    + tests_stack.TESTS + tests_adapters.TESTS + tests_store.TESTS + tests_stack.ENDING)
 
 
 def run(test, fixture):
