@@ -23,8 +23,6 @@
 public struct FrameIntake: Hashable, Sendable {
     /// A frame that nothing holds up arrives at most so long after it was sent, µs.
     public static let wayMicrosecondsMax: Int64 = 250_000
-    /// The longest that a link may hold up frames without being lost, µs. Several are waiting then.
-    private static let airMax: Int64 = 6_000_000
     /// The shortest time without a frame, µs, after which nothing is waiting.
     private static let restMin: Int64 = 750_000
     /// A copy comes at most so long after the frame before it, µs: 30 ms were seen. A busy machine reads later.
@@ -289,9 +287,9 @@ public struct FrameIntake: Hashable, Sendable {
         gaps.append(max(silence, 2 * pause))
         if gaps.count > Self.gapsMax { gaps.removeFirst() }
         let isCalm = release == .calm
-        // What waits longer in the strap than it takes to the next frame comes with that.
-        let air = held.count > 1 ? Self.airMax : min(pace, Self.airMax)
-        empty = max(empty, quiet == .min ? .min : quiet - air - Self.wayMicrosecondsMax)
+        // What the strap or its link keeps for longer than it takes to the next frame comes with that.
+        let delay = held.count > 1 ? StrapClock.holdMax : min(pace, StrapClock.holdMax)
+        empty = max(empty, quiet == .min ? .min : quiet - delay - Self.wayMicrosecondsMax)
         // The next frames will show how many frames the last runs are.
         let later = held.count - lastStart
         let open = release == .end || later == 1 ? 0 : later
