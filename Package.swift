@@ -65,10 +65,11 @@ let package = Package(
         .target(name: "BlueZ", dependencies: ["Basics", "CBlueZ"], swiftSettings: settings),
 
         // Storage.
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
         .target(
             name: "OfflineQueue",
             dependencies: [
-                "Basics", "CGlibc", "GATTHeartRate",
+                "Basics", "CGlibc", "CSQLite", "GATTHeartRate",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],

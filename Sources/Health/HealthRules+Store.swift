@@ -38,9 +38,7 @@ extension HealthRules {
             found.append(
                 HealthCondition(
                     .storeSalvaged, subject: "\(salvage.id)",
-                    message:
-                        "the store was broken; \(salvage.carried.counted("sample was", "samples were")) saved, "
-                        + "\(salvage.lost) that waited are lost",
+                    message: salvage.message,
                     advice: "the card wears out: replace it; \(salvage.file) is kept; "
                         + "edge-gateway queue acknowledge"))
         }

@@ -189,17 +189,51 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var id: Int64
             /// Samples that were carried over.
             public var carried: Int
-            /// Samples that waited and are gone.
-            public var lost: Int
+            /// Samples that it had, and when that was known; nil: nobody knows.
+            public var stored: Stored?
+            /// Samples of which nobody knows what became; nil if nobody knows how many.
+            public var unknown: Int?
+            /// Whether all that can be read was carried over.
+            public var isDone: Bool
             /// The name of the file that is kept.
             public var file: String
 
+            /// How many samples a store had.
+            public struct Stored: Sendable, Equatable {
+                /// So many.
+                public var samples: Int
+                /// When, as text.
+                public var at: String
+
+                /// So many samples at a time.
+                public init(samples: Int, at: String) {
+                    self.samples = samples
+                    self.at = at
+                }
+            }
+
             /// A salvage with its figures.
-            public init(id: Int64, carried: Int, lost: Int, file: String) {
+            public init(
+                id: Int64, carried: Int, stored: Stored?, unknown: Int?, isDone: Bool, file: String
+            ) {
                 self.id = id
                 self.carried = carried
-                self.lost = lost
+                self.stored = stored
+                self.unknown = unknown
+                self.isDone = isDone
                 self.file = file
+            }
+
+            var message: String {
+                let saved = "\(carried.counted("sample is", "samples are")) saved"
+                let had =
+                    stored.map { ", which had \($0.samples) samples at \($0.at)" }
+                    ?? "; nobody knows how many samples it had"
+                guard isDone else {
+                    return "the store broke\(had); \(saved) so far, and more are being read"
+                }
+                let rest = unknown.map { "of \($0) nobody knows what became" }
+                return "the store broke\(had); \(saved)" + (rest.map { ", \($0)" } ?? "")
             }
         }
 

@@ -185,7 +185,11 @@ extension HealthSnapshot.Store {
     fileprivate init(_ health: StoreFacts) {
         self.init()
         writeFault = health.fault.map {
-            Fault(message: "\($0.operation): \($0.cause)", advice: $0.code.advice)
+            let had = health.lastKnown.map {
+                "; the store had \($0.samples) samples at \($0.atText)"
+            }
+            return Fault(
+                message: "\($0.operation): \($0.cause)\(had ?? "")", advice: $0.code.advice)
         }
         scarceBytes = health.room.flatMap { $0.isNearlyFull ? $0.freeBytes : nil }
         buffered = health.buffered
@@ -195,8 +199,11 @@ extension HealthSnapshot.Store {
             "a store that was here is missing: \($0.detail)"
                 + ($0.isCarried ? "; all of it was carried into new files" : "")
         }
-        salvage = health.salvage.map {
-            Salvage(id: $0.id, carried: $0.carried, lost: $0.lost, file: $0.brokenFile)
+        salvage = health.salvage.map { report in
+            Salvage(
+                id: report.id, carried: report.isDone ? report.carried : health.saved,
+                stored: report.stored.map { .init(samples: $0.samples, at: $0.atText) },
+                unknown: report.unknown, isDone: report.isDone, file: report.brokenFile)
         }
     }
 }

@@ -81,7 +81,9 @@ private struct DaemonKiller {
     /// erasing and of what was set aside, which have tests of their own.
     private static func passes(_ point: FaultPoint) -> Int? {
         switch point {
-        case .migrate, .migrated, .eraseRegistry, .erased, .asideTakenUp: nil
+        case .migrate, .migrated, .eraseRegistry, .erased, .asideTakenUp, .evidenceRenamed,
+            .sliceSaved:
+            nil
         case .append: 100
         case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 6
         case .settleSegment, .settleUpload, .settled: 4

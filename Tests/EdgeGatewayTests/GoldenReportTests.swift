@@ -34,8 +34,9 @@ import Testing
     private static let problem = ProblemReport(
         code: .noAdapter, message: "there is no Bluetooth adapter", advice: "plug one in")
     private static let salvage = SalvagedStoreReport(
-        at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", carried: 8, damaged: 1,
-        orphaned: 0, lost: 2, acknowledged: false)
+        at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", stored: 10,
+        storedAt: noon, carried: 8, damaged: 1, orphaned: 0, unknown: 2, done: true,
+        acknowledged: false)
     private static let strap = LiveStrap(
         sensor: 1, name: "Ada", bpm: 72, contact: true, rrMs: [833, 841], batteryPercent: 87,
         secondsSinceFrame: 0.5, link: "streaming", linkSeconds: 60, rssi: -60)

@@ -11,13 +11,13 @@ import Uplink
     private static let ours: Set<String> = [
         "Basics", "GATTHeartRate", "CLoad", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
         "CCurl", "CMosquitto", "CNATS", "COpenSSL", "Uplink", "CQREncode", "EdgeGateway", "Health",
-        "CGlibc", "Testbed", "GatewayDemo",
+        "CGlibc", "CSQLite", "Testbed", "GatewayDemo",
     ]
 
     @Test(
         arguments: [
             ("Basics", ["CGlibc"]), ("GATTHeartRate", []), ("BlueZ", ["Basics", "CBlueZ"]),
-            ("OfflineQueue", ["Basics", "CGlibc", "GATTHeartRate"]),
+            ("OfflineQueue", ["Basics", "CGlibc", "CSQLite", "GATTHeartRate"]),
             ("Recording", ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Health", ["Basics", "BlueZ", "OfflineQueue", "Recording"]),
             (

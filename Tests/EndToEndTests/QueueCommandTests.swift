@@ -324,7 +324,6 @@ import Testing
             #expect(!after.health.contains { $0.name == "store-salvaged" })
             let kept: Store = try decode(try await fixture.command("queue", "status", "--json"))
             #expect(kept.salvages.map(\.acknowledged) == [true])
-            // Nobody could say at the start who wears what, and no strap was recorded until the next one.
             await fixture.bluez.setSendsFrames(true)
             try await fixture.eventually("samples again") {
                 $0.balance.stored > after.balance.stored

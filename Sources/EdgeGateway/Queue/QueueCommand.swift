@@ -10,7 +10,7 @@ struct QueueCommand: AsyncParsableCommand {
             QueueStatusCommand.self, QueueListCommand.self, QueueVerifyCommand.self,
             QueueExportCommand.self, QueueImportCommand.self, QueueDeadCommand.self,
             QueueReleaseCommand.self, QueueAssignCommand.self, QueueDiscardCommand.self,
-            QueueRedeliverCommand.self,
+            QueueRedeliverCommand.self, QueueSalvageCommand.self,
             QueueDrainCommand.self, QueuePurgeCommand.self, QueueAcknowledgeCommand.self,
         ])
 }
@@ -135,8 +135,7 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
         }
         for salvage in seen {
             Terminal.print(
-                "acknowledged: \(daemon.times.sentence(salvage.at)), saved \(salvage.carried), "
-                    + "lost \(salvage.lost)")
+                "acknowledged: \(daemon.times.sentence(salvage.at)), \(salvage.figures)")
         }
     }
 }

@@ -38,12 +38,17 @@ struct SalvagedStoreReport: Codable, Equatable {
     /// Its name beside the store.
     var brokenFile: String
     var cause: String
-    /// Samples carried over; left behind as damaged; left behind because their assignment could not be read;
-    /// waiting ones that are gone.
+    /// Samples that it had, and when; left out where nobody knows.
+    var stored: Int?
+    var storedAt: Date?
+    /// Samples carried over; left behind as damaged; left behind because nobody knows whose they are.
     var carried: Int
     var damaged: Int
     var orphaned: Int
-    var lost: Int
+    /// Samples of which nobody knows what became; left out where nobody knows how many.
+    var unknown: Int?
+    /// All that can be read is carried over.
+    var done: Bool
     var acknowledged: Bool
 }
 

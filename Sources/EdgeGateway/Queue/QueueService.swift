@@ -132,7 +132,7 @@ struct QueueService: Sendable {
     ///
     /// - Returns: those that were not acknowledged before.
     func acknowledgeSalvages() async throws -> [SalvagedStoreReport] {
-        let unseen = try await queue.salvages().filter { !$0.isAcknowledged }
+        let unseen = try await queue.salvages().filter { !$0.isAcknowledged && $0.isDone }
         try await queue.acknowledgeSalvages()
         return unseen.map(SalvagedStoreReport.init)
     }
@@ -142,7 +142,19 @@ extension SalvagedStoreReport {
     init(_ salvage: SalvageReport) {
         self.init(
             at: Date(salvage.at), brokenFile: salvage.brokenFile,
-            cause: salvage.cause, carried: salvage.carried, damaged: salvage.damaged,
-            orphaned: salvage.orphaned, lost: salvage.lost, acknowledged: salvage.isAcknowledged)
+            cause: salvage.cause, stored: salvage.stored?.samples,
+            storedAt: salvage.stored.map { Date($0.at) },
+            carried: salvage.carried, damaged: salvage.damaged, orphaned: salvage.orphaned,
+            unknown: salvage.unknown, done: salvage.isDone, acknowledged: salvage.isAcknowledged)
+    }
+
+    /// In words.
+    var figures: String {
+        let had = stored.map { samples in
+            "had \(samples)" + (storedAt.map { " at \(Terminal.time($0)) UTC" } ?? "") + ", "
+        }
+        let rest = unknown.map { "unknown \($0)" } ?? "unknown how many more"
+        return (had ?? "") + "saved \(carried), damaged \(damaged), orphaned \(orphaned), "
+            + (done ? rest : "and more are being read")
     }
 }

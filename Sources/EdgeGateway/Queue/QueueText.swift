@@ -29,8 +29,7 @@ enum QueueText {
             lines.append(
                 (salvage.acknowledged ? "" : "! ")
                     + "the store broke on \(times.sentence(salvage.at))\n"
-                    + "    saved \(salvage.carried), damaged \(salvage.damaged), "
-                    + "orphaned \(salvage.orphaned), lost \(salvage.lost)\n"
+                    + "    \(salvage.figures)\n"
                     + "    \(Printable.line(salvage.brokenFile))"
                     + (salvage.acknowledged ? "" : "\n    edge-gateway queue acknowledge"))
         }

@@ -123,6 +123,13 @@ struct OpenDeliveries: Sendable {
         if hasUnwritten { takesOutcomesAlong = false }
     }
 
+    /// The store is another one: samples that were lent from the one before are offered again, under their identities.
+    mutating func forgetStore() {
+        lent = LentSamples()
+        unwritten = [:]
+        takesOutcomesAlong = true
+    }
+
     // MARK: - Holds
 
     mutating func hold(_ patients: [String: String], of enrollment: Int64) {

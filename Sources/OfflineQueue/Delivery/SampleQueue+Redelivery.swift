@@ -47,7 +47,7 @@ extension SampleQueue {
     /// with the others: a window is named by its first sample, withheld or not.
     static let neverSent = Set(
         LossReason.allCases.map(\.rawValue)
-            + [discarded, erased, purged, destinationRemoved, storeDamaged])
+            + [discarded, erased, purged, destinationRemoved, SampleImport.saved])
 
     /// How much ``redeliver(_:)`` would put back.
     public func extent(of redelivery: Redelivery) throws(QueueError) -> Redelivery.Extent {

@@ -19,6 +19,8 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
     /// Also a gateway that was killed and lost what it held in memory.
     case gatewayOff = "gateway-off"
     case queueFull = "queue-full"
+    /// What a broken store held of that time could not be read.
+    case storeLost = "store-lost"
     /// Its length is unknown.
     case clockUnknown = "clock-unknown"
 
@@ -81,6 +83,11 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
             (
                 "neither disk nor memory could take the frames",
                 "as for the health item store-unwritable"
+            )
+        case .storeLost:
+            (
+                "the store broke, and nobody knows what it held of that time",
+                "as for the health item store-salvaged"
             )
         case .clockUnknown:
             (

@@ -135,6 +135,11 @@ struct GapLedger: Sendable, Hashable, Codable {
         voidSince = min(voidSince ?? since, since)
     }
 
+    /// Since when nothing of it is written, after ``doubt()``.
+    var unwrittenSince: Uptime {
+        min(closed.first?.from ?? silenceFrom, voidSince ?? silenceFrom)
+    }
+
     /// Forgets what is over: it is stored.
     mutating func removeClosed() {
         closed.removeAll(keepingCapacity: true)

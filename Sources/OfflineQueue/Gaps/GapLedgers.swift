@@ -75,21 +75,13 @@ struct GapLedgers: Sendable {
         return kept[assignment]?.ledger.noted
     }
 
-    /// A failed commit may turn out to be in the store. Takes those of `arrivals` that are in it as committed.
-    mutating func doubt(_ arrivals: [Arrival], stored commit: UnsureCommit) {
+    /// The store is another one, which has nothing of them.
+    mutating func doubtAll() {
         for id in kept.keys { kept[id]?.doubt() }
-        // A salvage may have lost a frame between two others: the ledger counts it now, and it still waits.
-        let count = (arrivals.lastIndex { commit.has($0) } ?? -1) + 1
-        let told = events.prefix { $0.frames < count }
-        kept.tell(arrivals.prefix(count), told)
-        events.removeFirst(told.count)
-        for index in events.indices {
-            events[index].frames -= arrivals.prefix(events[index].frames).count { commit.has($0) }
-        }
-        guard arrivals.allSatisfy({ commit.has($0) }) else { return }
-        kept.tell([], events)
-        events = []
     }
+
+    /// Up to when the store before had all of an assignment; nil without a ledger.
+    func written(_ assignment: Int64) -> Uptime? { kept[assignment]?.ledger.unwrittenSince }
 
     // MARK: - Telling
 

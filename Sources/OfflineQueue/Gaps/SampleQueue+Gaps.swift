@@ -64,7 +64,6 @@ extension SampleQueue {
             return (ended, value)
         }
         ledgers = kept
-        rememberAssignments()
         if !isStored, let ended {
             tell(
                 LedgerEvent(
@@ -72,11 +71,6 @@ extension SampleQueue {
                     uptime: reading.uptime, kind: .end))
         }
         return value
-    }
-
-    /// Called after each change of them. What cannot be read is not remembered: it would be older than the store.
-    func rememberAssignments() {
-        remembered = try? read("list assignments") { db in try RememberedAssignments(db) }
     }
 
     /// While no samples come there are no commits to tell how long this run lived.

@@ -33,6 +33,7 @@ extension SampleQueue {
         guard isEmpty else { return false }
         if erasure.patient == nil { try removeEverywhere(destination: erasure.enrollment) }
         try eraseRegistry(erasure, condition, arguments)
+        keepSidecar(isErasure: true)
         FaultPoint.erased.reach()
         for id in assignments.map(\.id) {
             assignmentIDs.remove(id)

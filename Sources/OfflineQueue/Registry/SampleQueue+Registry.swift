@@ -29,7 +29,6 @@ extension SampleQueue {
             try db.execute(
                 sql: "UPDATE sensor SET address = ? WHERE id = ?", arguments: [address, id])
         }
-        rememberAssignments()
     }
 
     /// All sensors, in the order in which they were added; the forgotten only if asked for.
@@ -304,7 +303,6 @@ extension SampleQueue {
             _ = try db.bind(id, to: enrollment, patient)
             return try Self.unsent(db, of: id)
         }
-        rememberAssignments()
         deliveries.makeOwn(enrollment, of: id)
         return samples
     }

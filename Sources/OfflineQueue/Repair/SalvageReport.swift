@@ -6,27 +6,34 @@ public struct SalvageReport: Sendable, Hashable, Identifiable {
     public let id: Int64
     /// When, by the wall clock, trusted or not.
     public let at: UTC
-    /// The name of the broken file, which lies beside the store as long as there are not more than
-    /// ``SampleQueue/brokenFilesMax`` of them.
+    /// The name of the broken file, which lies beside the store.
     public let brokenFile: String
-    /// What SQLite said.
+    /// What was wrong with it.
     public let cause: String
+    /// What it had; nil: nobody knows.
+    public let stored: LastKnown?
     /// Samples carried over, each under the identity it had.
     public let carried: Int
     /// Rows left behind because they fail their checksum.
     public let damaged: Int
-    /// Rows left behind because their assignment could not be read.
+    /// Samples left behind because nobody knows whose they are.
     public let orphaned: Int
-    /// Samples that waited and are gone, as far as the books tell: counted as dropped,
-    /// `store-damaged`.
-    public let lost: Int
+    /// Whether it got no samples after that.
+    let isExact: Bool
+    /// Whether all that can be read was carried over.
+    public let isDone: Bool
     /// Whether it was acknowledged: ``SampleQueue/acknowledgeSalvages()``.
     public let isAcknowledged: Bool
+
+    /// Samples of which nobody knows what became; nil if nobody knows how many, as after a power cut, or while it is
+    /// being saved.
+    public var unknown: Int? {
+        guard isDone, isExact else { return nil }
+        return stored.map { max($0.samples - carried, damaged + orphaned) }
+    }
 }
 
 extension SampleQueue {
-    /// The reason under which samples are counted that a broken store lost.
-    public static let storeDamaged = "store-damaged"
-    /// Broken files kept beside the store; of more, the oldest go. Each is as large as the store was.
+    /// Files of broken stores that stay when they are acknowledged. Each is as large as the store was.
     public static let brokenFilesMax = 3
 }

@@ -110,72 +110,55 @@ extension StoredValue {
 }
 
 /// What can be read of the small tables of a broken store: through SQLite where its trees hold, out of
-/// the bytes of the pages where not.
+/// the bytes of the pages where not. Who wears what is taken from the sidecar instead, if there is one.
 struct SalvageSource: Sendable {
     typealias Values = [String: DatabaseValue]
 
-    var rows: [String: [Int64: Values]] = [:]
+    private static let fromSidecar = ["boot", "run", "sensor", "enrollment", "assignment"]
+
+    private(set) var rows: [String: [Int64: Values]] = [:]
     /// Rows of tables without a number of their own.
     private(set) var unnumbered: [String: [Values]] = [:]
-    /// Segments that were found and whose patient was erased.
-    private(set) var erasedSegments: Set<Int64> = []
 
-    init(path: String, log: WriteAheadLog, shapes: [TableShape]) throws(QueueError) {
-        var isComplete = true
-        let view = SalvageView(of: path, log)
-        defer { view?.remove() }
-        if let view, let database = Self.open(view.path) {
-            for shape in shapes where !read(shape, database) { isComplete = false }
-            try? database.close()
-        } else {
-            isComplete = false
+    /// Which store it is (``Sidecar/storeID(_:)``), as far as can be read.
+    private(set) var storeID: String?
+
+    /// - Parameter database: of the view (``SalvageView``); nil if there can be none.
+    init(
+        path: String, log: WriteAheadLog, _ database: DatabaseQueue?, _ sidecar: Sidecar?
+    ) throws(QueueError) {
+        let shapes: [TableShape]
+        do {
+            let empty = try DatabaseQueue()
+            try Schema.migrator.migrate(empty)
+            shapes = try empty.read { try TableShape.all($0) }
+        } catch {
+            throw QueueError("salvage store", error)
         }
-        // Without every frame SQLite may find a patient beside the note that the patient was erased.
-        let present = log.damage == nil ? rows.mapValues { Set($0.keys) } : [:]
+        var isComplete = database != nil
+        if let database {
+            for shape in shapes where !read(shape, database) { isComplete = false }
+        }
         if !isComplete {
-            try carve(path, log, shapes, from: nil)
+            carve(path, log, shapes, from: nil)
         } else if log.damage != nil {
             // What a damaged frame held may be missing, or older than it was.
-            try carve(path, log, shapes, from: log.firstBad)
+            carve(path, log, shapes, from: log.firstBad)
         }
-        leaveErased(but: present)
-    }
-
-    /// Older pages name what was erased since.
-    ///
-    /// - Parameter present: the numbers that SQLite finds in the same state of the store as those of the erased.
-    private mutating func leaveErased(but present: [String: Set<Int64>]) {
-        // It has no checksum. A damaged number would take a patient away that is still there.
-        unnumbered["erased_number"]?.removeAll { row in
-            guard let kind = row["kind"].flatMap(String.fromDatabaseValue),
-                let number = row["number"].flatMap(Int64.fromDatabaseValue)
-            else { return true }
-            return present[kind]?.contains(number) == true
-        }
-        unnumbered["erased_until"]?.removeAll { row in
-            let number = row["number"].flatMap(Int64.fromDatabaseValue)
-            return !(0..<SampleIdentity.sampleMax / 2).contains(number ?? -1)
-        }
-        for row in unnumbered["erased_number"] ?? [] {
-            guard let kind = row["kind"].flatMap(String.fromDatabaseValue),
-                let number = row["number"].flatMap(Int64.fromDatabaseValue)
-            else { continue }
-            rows[kind]?[number] = nil
-            guard kind == "assignment" else { continue }
-            let left = (rows["segment"] ?? [:]).filter { _, row in
-                row["assignment"].flatMap(Int64.fromDatabaseValue) == number
-            }.keys
-            for segment in left { rows["segment"]?[segment] = nil }
-            erasedSegments.formUnion(left)
+        let own = (rows["run"] ?? [:]).filter { SegmentRow.number($0.value, "is_imported") == 0 }
+        storeID = own.min { $0.key < $1.key }.flatMap { SegmentRow.number($0.value, "nonce") }
+            .map { String(UInt64(bitPattern: $0), radix: 16) }
+        for name in Self.fromSidecar {
+            guard let known = sidecar?.rows(of: name) else { continue }
+            rows[name, default: [:]].merge(known) { _, known in known }
         }
     }
 
-    /// Reads only, so that the broken file and its log stay as they are.
-    private static func open(_ path: String) -> DatabaseQueue? {
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA cell_size_check = ON") }
-        return try? DatabaseQueue(path: path, configuration: configuration)
+    /// Those of these rows of `erased_number`.
+    static func erasedAssignments(_ rows: [Values]) -> Set<Int64> {
+        Set(
+            rows.filter { $0["kind"].flatMap(String.fromDatabaseValue) == "assignment" }
+                .compactMap { $0["number"].flatMap(Int64.fromDatabaseValue) })
     }
 
     /// Reads a table from its beginning and from its end, each as far as it goes. It is complete if all its rows are
@@ -219,11 +202,11 @@ struct SalvageSource: Sendable {
         Dictionary(row.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Adds the rows SQLite could not reach, from the frame `first` of the log on, or of all. Of several
+    /// Adds the rows SQLite could not reach: from the frame `first` of the log on, or all with the file's. Of several
     /// versions of one, that of the newest page of the log is the last to come.
     private mutating func carve(
         _ path: String, _ log: WriteAheadLog, _ shapes: [TableShape], from first: Int?
-    ) throws(QueueError) {
+    ) {
         var carved: [String: [Int64: Values]] = [:]
         let pages = StorePages(path: path, log)
         let overflow = pages.overflow(log)
@@ -235,23 +218,14 @@ struct SalvageSource: Sendable {
                 let fitting = shapes.filter { $0.fits(row) }
                 guard let shape = fitting.first, fitting.count == 1 else { continue }
                 let values = shape.values(row)
-                if shape.name == "segment", !SalvagedSegment.isSound(values) { continue }
+                if shape.name == "segment", !SegmentRow.isSound(values) { continue }
                 carved[shape.name, default: [:]][row.rowID] = values
             }
         }
-        if let first {
-            do {
-                try pages.forEachFrame(
-                    of: log, where: { $0 >= first && log.frames[$0].isCurrent }, take)
-            } catch {
-                throw QueueError("salvage store", error)
-            }
-        } else {
-            try pages.forEach(log, take)
-        }
+        pages.forEach(log, from: first, take)
         for (name, found) in carved {
             rows[name, default: [:]].merge(found) { read, carved in
-                name == "segment" && SalvagedSegment.isNewer(carved, than: read) ? carved : read
+                name == "segment" && SegmentRow.isNewer(carved, than: read) ? carved : read
             }
         }
     }
@@ -262,10 +236,14 @@ struct SalvageSource: Sendable {
 struct SalvageView {
     let path: String
 
+    private static func remove(_ path: String) {
+        for companion in Evidence.companions { unlink(path + companion) }
+    }
+
     /// Nil if there can be none: then everything is found in the bytes of the pages.
     init?(of store: String, _ log: WriteAheadLog) {
         path = store + ".salvage-view"
-        StoreSwap.remove(path)
+        Self.remove(path)
         do {
             let frames = log.usable
             var status = stat()
@@ -279,12 +257,15 @@ struct SalvageView {
                 try Self.fill(path, with: frames, of: log, store)
             }
         } catch {
-            StoreSwap.remove(path)
+            Self.remove(path)
             return nil
         }
     }
 
-    func remove() { StoreSwap.remove(path) }
+    func remove() { Self.remove(path) }
+
+    /// A connection that only reads.
+    func open() -> DatabaseQueue? { try? StoreFile.openToRead(path) }
 
     /// Makes a file of what the log has of it.
     private static func fill(

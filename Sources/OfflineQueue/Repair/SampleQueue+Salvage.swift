@@ -3,57 +3,235 @@ import Foundation
 import GRDB
 
 // Where damage is met, and what is done about it: at the start, before anything else; later, at the
-// next `commitIfDue` after any call met it, while what arrives waits in memory.
+// next `commitIfDue` after any call met it. What is found in the broken files is imported while recording goes on.
+
+/// What is being saved of one broken store.
+struct Saving: Sendable {
+    /// The number of its report.
+    let id: Int64
+    let file: String
+    fileprivate var work: SampleImport
+
+    fileprivate init(id: Int64, file: String, _ settings: QueueSettings) {
+        self.id = id
+        self.file = file
+        work = SampleImport(home: settings)
+    }
+
+    /// The oldest broken store that is not saved yet; nil without one.
+    static func next(_ db: Database, _ settings: QueueSettings) throws -> Saving? {
+        try Row.fetchOne(
+            db, sql: "SELECT id, broken_file FROM salvage WHERE is_done = 0 ORDER BY id LIMIT 1"
+        ).map { Saving(id: $0[0] ?? 0, file: $0[1] ?? "", settings) }
+    }
+
+    /// Samples that are here now.
+    var carried: Int { work.summary.added + work.summary.known }
+
+    /// Stores the next samples.
+    fileprivate mutating func add(
+        _ lines: [ImportLine], from number: Int64, during run: Int64, _ db: Database
+    ) throws {
+        try work.store(lines, from: number, during: run, db)
+        FaultPoint.sliceSaved.reach()
+    }
+
+    fileprivate static func add(_ gaps: some Sequence<SalvageSource.Values>, _ db: Database) throws
+    {
+        for row in gaps {
+            func instant(_ name: String) -> Instant? {
+                guard let boot = SegmentRow.number(row, "\(name)_boot"),
+                    let uptime = SegmentRow.number(row, "\(name)_uptime_us")
+                else { return nil }
+                return Instant(boot: boot, uptime: Uptime(microseconds: uptime))
+            }
+            guard let assignment = SegmentRow.number(row, "assignment"),
+                let from = instant("from"), let until = instant("until"), from < until,
+                let cause = row["cause"].flatMap(String.fromDatabaseValue).flatMap(GapCause.init)
+            else { continue }
+            try db.explain(assignment, from: from, until: until, as: cause)
+        }
+    }
+
+    /// All that can be read is here.
+    fileprivate func end(_ unread: SalvageReader.Unread, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE salvage SET carried = ?, damaged = ?, orphaned = ?, is_done = 1,
+                    stored = stored + max(0, ? - stored_through)
+                WHERE id = ?
+                """,
+            arguments: [
+                carried, unread.damaged, unread.orphaned + work.summary.unsure, unread.last, id,
+            ])
+    }
+}
+
+extension StoreOpening.Begun {
+    /// Saves all that there is to save before the run goes on.
+    mutating func saveAll(_ path: String, _ settings: QueueSettings) throws(QueueError) {
+        do {
+            while var saving = try database.read({ try Saving.next($0, settings) }) {
+                let reader = try SalvageReader(path: Evidence(of: path).place(of: saving.file))
+                let (number, undecodable) = (start.nextSample, reader.undecodable())
+                try database.write { db in
+                    try Saving.add(reader.gaps, db)
+                    try saving.work.store(undecodable: undecodable, from: number, db)
+                }
+                while let lines = reader.next() {
+                    let number = start.nextSample
+                    try database.write { db in
+                        try saving.add(lines.map(\.asRead), from: number, during: start.run, db)
+                    }
+                    start.nextSample = max(number, saving.nextSample)
+                    start.assignmentIDs.formUnion(saving.newAssignments)
+                }
+                let unread = reader.unread
+                try database.write { db in try saving.end(unread, db) }
+            }
+            start.salvage = try database.read { try SalvageReport.latest($0) }
+        } catch {
+            throw QueueError("save samples", error)
+        }
+    }
+}
+
+extension Saving {
+    fileprivate var nextSample: Int64 { work.nextSample }
+    fileprivate var newAssignments: Set<Int64> { work.newAssignments }
+}
 
 extension SampleQueue {
-    /// Remembers that a call met damage (``StoreRepair/note(_:rowsOnly:)``).
+    /// Pause after something kept a broken store from being saved, such as a full disk.
+    private static let savingPause = Duration.seconds(60)
+
+    /// Remembers that a call met damage (``StoreRepair/note(_:rowsOnly:at:)``).
     func note(_ error: QueueError, rowsOnly: Bool = false) {
-        if store.absence == nil { repair.note(error, rowsOnly: rowsOnly) }
+        guard store.absence == nil else { return }
+        // A disk that is read-only, or a file that is not ours to write, is explained.
+        if error.code == .readOnly,
+            DiskRoom(at: store.path)?.isReadOnly != false
+                || access(store.path, W_OK) != 0
+        {
+            return
+        }
+        repair.note(error, rowsOnly: rowsOnly, at: clock.read().uptime)
     }
 
-    /// Salvages the store if a call has met damage. The run goes on, under the same nonce.
+    /// Begins to save what a broken store holds, if there is one and nothing is being saved.
     ///
-    /// With ``QueueSettings/staysAvailable`` it runs in the background, while the queue answers from the broken store
-    /// meanwhile and takes frames into memory.
-    func salvageIfDamaged() throws(QueueError) {
-        let reading = clock.read()
-        let uptime = reading.uptime
-        guard !store.isClosed, store.absence?.isSalvaging != true,
-            let cause = repair.salvageDue(uptime: uptime)
+    /// With ``QueueSettings/staysAvailable`` it goes on in the background, else every call waits for it.
+    func saveIfDue(uptime: Uptime) {
+        guard saving == nil, store.absence == nil, !store.isClosed, let nextSaving,
+            uptime >= nextSaving
         else { return }
-        try store.takeLock()
-        repair.salvageBegan(uptime: uptime)
-        store.leave(
-            because: QueueError(.corrupt, "salvage store", "the store is being salvaged"),
-            at: uptime)
-        store.beginSalvage()
-        let now = Instant(boot: run.boot, uptime: reading.uptime)
-        let salvage = Salvage(
-            path: store.path, wall: reading.wall,
-            remembered: remembered.map { ($0, now) }, onPage: whileSalvaging)
-        guard settings.staysAvailable else {
-            do {
-                try salvage.run(cause: cause)
-            } catch {
-                endSalvage(error)
-                throw error
+        self.nextSaving = nil
+        do throws(QueueError) {
+            guard let next = try read("find broken store", { try Saving.next($0, settings) }) else {
+                return
             }
-            return endSalvage(nil)
-        }
-        DispatchQueue.global(qos: .utility).async {
-            var failure: QueueError?
-            do throws(QueueError) { try salvage.run(cause: cause) } catch { failure = error }
-            let met = failure
-            Task { await self.endSalvage(met) }
+            save(next)
+        } catch {
+            self.nextSaving = uptime + Self.savingPause
         }
     }
 
-    /// If it could not be salvaged, the broken one still serves what it can.
-    private func endSalvage(_ error: QueueError?) {
-        let uptime = clock.read().uptime
-        store.endSalvage(error, at: uptime)
-        repair.salvageEnded(error, uptime: uptime)
-        returnToStoreIfDue(uptime: uptime)
+    private func save(_ next: Saving) {
+        // What a failed commit may have left in the broken store must be here first, under the same numbers.
+        try? flush()
+        saving = next
+        let place = Evidence(of: store.path).place(of: next.file)
+        let openings = store.openings
+        guard !settings.staysAvailable else {
+            Task.detached(priority: .utility) { [self] in
+                do {
+                    let reader = try SalvageReader(path: place)
+                    for from in stride(from: 0, to: reader.gaps.count, by: 1_000) {
+                        try await save(reader.gaps.dropFirst(from).prefix(1_000), openings)
+                    }
+                    try await save(undecodable: reader.undecodable(), openings)
+                    while let lines = reader.next() {
+                        try await save(lines.map(\.asRead), openings)
+                    }
+                    try await endSaving(reader.unread, openings)
+                } catch {
+                    await failSaving(openings)
+                }
+            }
+            return
+        }
+        do {
+            let reader = try SalvageReader(path: place)
+            try save(reader.gaps[...], openings)
+            try save(undecodable: reader.undecodable(), openings)
+            while let lines = reader.next() { try save(lines.map(\.asRead), openings) }
+            try endSaving(reader.unread, openings)
+        } catch {
+            failSaving(openings)
+        }
+    }
+
+    /// - Parameter openings: as many as there were when the saving began: another store is not the one it is for.
+    private func save(
+        _ gaps: ArraySlice<SalvageSource.Values>, _ openings: Int
+    ) throws(QueueError) {
+        try mustBeSaving(openings)
+        try write("save gaps") { db in try Saving.add(gaps, db) }
+    }
+
+    private func save(
+        undecodable frames: [(frame: ImportLine, fault: String)], _ openings: Int
+    ) throws(QueueError) {
+        try mustBeSaving(openings)
+        let number = segments.nextSample
+        let done = try write("save frames") { [saving] db in
+            var saving = saving
+            try saving?.work.store(undecodable: frames, from: number, db)
+            return saving
+        }
+        saving = done
+        assignmentIDs.formUnion(done?.newAssignments ?? [])
+    }
+
+    private func save(_ lines: [ImportLine], _ openings: Int) throws(QueueError) {
+        try mustBeSaving(openings)
+        guard let saving else { return }
+        let (start, current) = (segments.nextSample, run.id)
+        let done = try write("save samples") { db in
+            var saving = saving
+            try saving.add(lines, from: start, during: current, db)
+            return saving
+        }
+        self.saving = done
+        segments.advance(to: max(start, done.nextSample))
+        assignmentIDs.formUnion(done.newAssignments)
+    }
+
+    private func endSaving(
+        _ unread: SalvageReader.Unread, _ openings: Int
+    ) throws(QueueError) {
+        try mustBeSaving(openings)
+        guard let saving else { return }
+        let report = try write("end saving") { db in
+            try saving.end(unread, db)
+            return try SalvageReport.latest(db)
+        }
+        repair.salvage = report
+        self.saving = nil
+        nextSaving = .zero
+        saveIfDue(uptime: clock.read().uptime)
+    }
+
+    private func failSaving(_ openings: Int) {
+        guard openings == store.openings else { return }
+        saving = nil
+        nextSaving = clock.read().uptime + Self.savingPause
+    }
+
+    private func mustBeSaving(_ openings: Int) throws(QueueError) {
+        guard openings == store.openings, saving != nil else {
+            throw QueueError(.closed, "save samples", "the store is another one")
+        }
     }
 
     /// What became of broken stores, newest first.
@@ -66,16 +244,25 @@ extension SampleQueue {
         }
     }
 
-    /// Acknowledges the reports, the damaged rows, a missing store and lost samples; ``health()`` and
-    /// ``totals()`` name none
-    /// any more.
+    /// Acknowledges the reports of stores that are saved, the damaged rows, a missing store and lost samples;
+    /// ``health()`` and ``totals()`` name none any more. Of the files of acknowledged stores the newest
+    /// ``brokenFilesMax`` stay; the others are deleted.
     public func acknowledgeSalvages() throws(QueueError) {
-        try write("acknowledge salvages") { db in
-            try db.execute(sql: "UPDATE salvage SET is_acknowledged = 1")
+        let (names, latest) = try write("acknowledge salvages") { db in
+            try db.execute(sql: "UPDATE salvage SET is_acknowledged = 1 WHERE is_done = 1")
             try StoreFindings.acknowledge(db)
             try Self.acknowledgeLosses(db)
+            let names = try String.fetchAll(
+                db,
+                sql: """
+                    SELECT broken_file FROM salvage WHERE is_acknowledged = 1
+                    ORDER BY id DESC LIMIT -1 OFFSET ?
+                    """, arguments: [Self.brokenFilesMax])
+            return (names, try SalvageReport.latest(db))
         }
+        for name in names { Evidence(of: store.path).remove(name) }
         repair.acknowledge()
+        repair.salvage = latest
     }
 }
 
@@ -92,10 +279,14 @@ extension SalvageReport {
         at = row["at_wall_us"] ?? .epoch
         brokenFile = row["broken_file"] ?? ""
         cause = row["cause"] ?? ""
+        stored = (row["stored"] as Int?).map {
+            LastKnown(samples: $0, at: row["stored_wall_us"] ?? .epoch)
+        }
         carried = row["carried"] ?? 0
         damaged = row["damaged"] ?? 0
         orphaned = row["orphaned"] ?? 0
-        lost = row["lost"] ?? 0
+        isExact = row["is_exact"] ?? false
+        isDone = row["is_done"] ?? false
         isAcknowledged = row["is_acknowledged"] ?? false
     }
 }

@@ -2,27 +2,33 @@ import Basics
 
 /// Damage of the store that was met, and what was done about it.
 struct StoreRepair: Sendable {
-    /// Pause between two salvages while running. A card that breaks the new store at
+    /// Pause between two replacements of the store. A card that breaks the new store at
     /// once is not helped by writing more to it.
-    static let salvagePause = Duration.seconds(600)
-    /// The same after one for which the disk had no room.
-    static let retryPause = Duration.seconds(60)
+    static let replacePause = Duration.seconds(600)
+    /// Errors of the device for so long are taken for damage.
+    static let devicePatience = Duration.seconds(300)
+    /// Without one for so long, the next is a new one.
+    private static let deviceCalm = Duration.seconds(60)
     /// Pause between two attempts to carry a store over whose files are gone.
     static let carryPause = Duration.seconds(60)
 
-    /// Damage that some call met, until the store has been salvaged.
+    /// Damage that some call met, until a fresh store has taken the place.
     private(set) var damage: QueueError?
     /// The latest salvage, until it is acknowledged.
-    private(set) var salvage: SalvageReport?
+    var salvage: SalvageReport?
     /// Other damage that was not acknowledged yet.
     private(set) var findings = StoreFindings()
     /// The walk that looks for damage in the background.
     var walk = ChecksumWalk()
-    private var salvagedUptime: Uptime?
+    private var replacedUptime: Uptime?
     private var carriedUptime: Uptime?
+    /// When errors of the device began, and the last of them.
+    private var deviceFailing: (since: Uptime, last: Uptime)?
 
     /// What a run finds at its start.
     mutating func begin(_ start: RunStart, _ findings: StoreFindings) {
+        damage = nil
+        deviceFailing = nil
         salvage = start.salvage
         self.findings = findings
         walk.through = start.walkedThrough
@@ -30,51 +36,42 @@ struct StoreRepair: Sendable {
 
     /// Remembers that a call met damage. `rowsOnly`: the call's arguments cannot be at fault, so that a
     /// check of the schema that fails speaks of damaged rows too.
-    mutating func note(_ error: QueueError, rowsOnly: Bool = false) {
+    mutating func note(_ error: QueueError, rowsOnly: Bool = false, at uptime: Uptime) {
+        guard damage == nil else { return }
+        if error.code == .inputOutput || error.code == .readOnly {
+            return noteDevice(error, at: uptime)
+        }
         // SQLite does not understand SQL that every test runs: the schema it reads is not ours any more.
         let isSchemaLost = error.code == .internalFault && error.cause.hasPrefix("SQLite 1:")
-        guard damage == nil,
-            error.code == .corrupt || isSchemaLost || (rowsOnly && error.isDamage)
-        else { return }
+        guard error.code == .corrupt || isSchemaLost || (rowsOnly && error.isDamage) else { return }
         damage = error
     }
 
-    /// The store cannot be opened for this reason.
-    mutating func noteAbsence(_ error: QueueError) {
-        if error.isDamage { damage = error }
-    }
-
-    // MARK: - Salvage
-
-    /// The damage for which a salvage is due.
-    func salvageDue(uptime: Uptime) -> QueueError? {
-        guard let damage else { return nil }
-        if let salvagedUptime {
-            if uptime - salvagedUptime < Self.salvagePause { return nil }
-            // What the schema's checks refuse may be a defect of this program and not of the disk: once.
-            if damage.code == .internalFault { return nil }
-        }
-        return damage
-    }
-
-    mutating func salvageBegan(uptime: Uptime) {
-        salvagedUptime = uptime
-    }
-
-    mutating func salvageEnded(_ error: QueueError?, uptime: Uptime) {
-        guard let error else {
-            damage = nil
-            return
-        }
-        // A person may make room soon.
-        if !error.isDamage {
-            salvagedUptime = uptime - Self.salvagePause + Self.retryPause
+    /// The disk may recover; what it holds is not damaged by that.
+    private mutating func noteDevice(_ error: QueueError, at uptime: Uptime) {
+        var failing = deviceFailing ?? (uptime, uptime)
+        if uptime - failing.last > Self.deviceCalm { failing.since = uptime }
+        failing.last = uptime
+        deviceFailing = failing
+        if error.code == .inputOutput, uptime - failing.since >= Self.devicePatience {
+            damage = error
         }
     }
 
-    mutating func report(_ salvage: SalvageReport?) {
-        self.salvage = salvage
+    // MARK: - Replacement
+
+    /// The damage for which the store is to be replaced.
+    func replacementDue(uptime: Uptime) -> QueueError? {
+        guard let damage, mayReplace(uptime: uptime) else { return nil }
+        // What the schema's checks refuse may be a defect of this program and not of the disk: once.
+        return replacedUptime != nil && damage.code == .internalFault ? nil : damage
     }
+
+    func mayReplace(uptime: Uptime) -> Bool {
+        replacedUptime.map { uptime - $0 >= Self.replacePause } ?? true
+    }
+
+    mutating func replaced(uptime: Uptime) { replacedUptime = uptime }
 
     // MARK: - Findings
 

@@ -93,18 +93,6 @@ struct SampleBuffer: Sendable {
             remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)
     }
 
-    /// Forgets what the store has all the same.
-    mutating func takeOut(_ commit: UnsureCommit) {
-        arrivals.removeAll { commit.has($0) }
-        let uncounted = commit.uncounted(refusals)
-        for (assignment, count) in refusals {
-            refusalsWritten[assignment, default: 0] += count - (uncounted[assignment] ?? 0)
-        }
-        refusals = uncounted
-        if commit.hasFrames { copies = [:] }
-        restartGroup()
-    }
-
     /// What came for an assignment that had ended is the sensor's next one's, or nobody's.
     mutating func reassign(_ ended: EndedAssignments) {
         arrivals = arrivals.compactMap(ended.reassigned)

@@ -8,15 +8,12 @@ struct SampleInsertion {
     private static let columns =
         "INTO sample (\(SampleColumn.list)) VALUES (\(SampleColumn.parameters))"
     private static let sql = "INSERT \(columns)"
-    private static let sqlIfNew = "INSERT OR IGNORE \(columns)"
 
     private let statement: Statement
 
     /// For one transaction.
-    ///
-    /// - Parameter ifNew: leaves a sample alone whose number is in the store already.
-    init(_ db: Database, ifNew: Bool = false) throws {
-        statement = try db.cachedStatement(sql: ifNew ? Self.sqlIfNew : Self.sql)
+    init(_ db: Database) throws {
+        statement = try db.cachedStatement(sql: Self.sql)
     }
 
     func insert(_ row: SampleRow) throws {

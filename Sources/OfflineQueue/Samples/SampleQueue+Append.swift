@@ -63,12 +63,14 @@ extension SampleQueue {
 
     /// Commits if the oldest buffered sample is old enough by the clock, or will be within `slack`; call
     /// at ``nextCommitDeadline`` or about once a second. Failures show in ``health()``. A store
-    /// that some call found broken is salvaged first.
+    /// that some call found broken is set aside first.
     public func commitIfDue(within slack: Duration = .zero) {
         let uptime = clock.read().uptime
-        try? salvageIfDamaged()
+        replaceIfDamaged()
         returnToStoreIfDue(uptime: uptime)
         carryOverIfMissing(uptime: uptime)
+        keepSidecar()
+        saveIfDue(uptime: uptime)
         if buffer.isDue(uptime: uptime + slack) {
             try? commitBuffer(uptime: uptime)
         } else {

@@ -29,6 +29,7 @@ extension SampleQueue {
             return (try Pruning.prune(db, before: horizon), dropped)
         }
         FaultPoint.pruned.reach()
+        if pruned > 0 { keepSidecar(isDue: true) }
         deliveries.drop(dropped)
         return pruned
     }

@@ -8,14 +8,16 @@ struct RunStart: Sendable {
     var clock: BootClock
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
-    var remembered: RememberedAssignments
     var salvage: SalvageReport?
     /// The last sample whose row was checked; 0 if none was.
     var walkedThrough: Int64 = 0
     /// The ledgers of the open assignments, which begin with this run.
     var ledgers: [Int64: KeptLedger] = [:]
 
-    init(_ db: Database, bootID: String, nonce: UInt64, reading: ClockReading) throws {
+    /// - Parameter isFresh: whether the store is new and knows of the runs before this one only that they were.
+    init(
+        _ db: Database, bootID: String, nonce: UInt64, reading: ClockReading, isFresh: Bool = false
+    ) throws {
         try db.execute(
             sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING",
             arguments: [bootID])
@@ -46,11 +48,16 @@ struct RunStart: Sendable {
             run = db.lastInsertedRowID
         }
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
-        remembered = try RememberedAssignments(db)
-        salvage = try SalvageReport.latest(db)
         walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
         let now = Instant(boot: boot, uptime: reading.uptime)
-        for assignment in try previous?.assignments(db) ?? [] {
+        if isFresh {
+            for id in try Int64.fetchAll(
+                db, sql: "SELECT id FROM assignment WHERE ended_boot IS NULL")
+            {
+                ledgers[id] = KeptLedger(ledger: GapLedger(beginning: now.uptime))
+            }
+        }
+        for assignment in isFresh ? [] : try previous?.assignments(db) ?? [] {
             let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime
             guard let id = assignment["id"] as Int64?, assignment["ended_boot"] as Int64? == nil
             else { continue }
@@ -75,49 +82,5 @@ struct RunStart: Sendable {
             throw QueueError(.corrupt, "begin run", "segments and runs do not agree")
         }
         return last
-    }
-}
-
-/// What a run that goes on finds in a store that was left and opened again.
-struct ResumedRun: Sendable {
-    /// The highest sample number ever given.
-    let lastSample: Int64
-    let assignmentIDs: Set<Int64>
-    /// Those that it took for open.
-    let ended: EndedAssignments
-    let salvage: SalvageReport?
-    /// What the run's last commit may have left there though it failed.
-    let commit: UnsureCommit
-
-    /// Puts the rows of boot and run back if they were lost.
-    init(
-        _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading,
-        open: some Sequence<Int64>, beyond known: UnsureCommit.Known
-    ) throws(QueueError) {
-        (lastSample, assignmentIDs, ended, salvage, commit) = try store.write("resume run") { db in
-            try db.execute(
-                sql: "INSERT OR IGNORE INTO boot (id, boot_id) VALUES (?, ?)",
-                arguments: [run.boot, run.bootID])
-            try db.execute(
-                sql: """
-                    INSERT OR IGNORE INTO run (id, boot, nonce, started_uptime_us)
-                    VALUES (?, ?, ?, ?)
-                    """,
-                arguments: [
-                    run.id, run.boot, Int64(bitPattern: run.nonce), reading.uptime,
-                ])
-            if let offset = run.clock.offset {
-                try run.clock.write(
-                    run.clock.isKnown ? .found(offset) : .confirmed, boot: run.boot,
-                    source: "clock", db)
-            }
-            return (
-                try RunStart.lastSample(db),
-                try Int64.fetchSet(db, sql: "SELECT id FROM assignment"),
-                try EndedAssignments(db, among: open, boot: run.boot),
-                try SalvageReport.latest(db),
-                try UnsureCommit(db, run: run.id, beyond: known)
-            )
-        }
     }
 }

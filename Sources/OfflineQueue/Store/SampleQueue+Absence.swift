@@ -8,8 +8,6 @@ struct Absence: Sendable {
 
     var error: QueueError
     var nextAttempt: Uptime
-    /// Whether its salvage is under way.
-    var isSalvaging = false
 
     init(_ error: QueueError, uptime: Uptime) {
         self.error = error
@@ -27,7 +25,7 @@ extension QueueError {
     }
 }
 
-/// Who wears what, as a store says that cannot be written to.
+/// Who wears what, as the sidecar of a store says that cannot be opened.
 struct StandInRegistry: Sendable {
     private(set) var assignmentIDs: Set<Int64> = []
     /// Of the open assignments. The run begins with them.
@@ -48,28 +46,48 @@ struct StandInRegistry: Sendable {
 }
 
 extension SampleQueue {
-    /// Opens the store again if it is absent and an attempt is due.
+    /// Sets the store aside if a call has met damage; a fresh one takes its place at once, in which the run goes on.
+    func replaceIfDamaged() {
+        let uptime = clock.read().uptime
+        guard store.absence == nil, !store.isClosed,
+            let cause = repair.replacementDue(uptime: uptime)
+        else { return }
+        store.leave(because: cause, at: uptime, sidecar)
+        deliveries.forgetStore()
+        saving = nil
+        returnToStoreIfDue(uptime: uptime)
+    }
+
+    /// Opens the store if it is absent and an attempt is due.
     func returnToStoreIfDue(uptime: Uptime) {
         guard store.mayReturn(uptime: uptime) else { return }
         do throws(QueueError) {
             try store.prepareReturn()
-            if run.hasBegun { try reopen() } else { try beginRun() }
+            try begin(uptime: uptime)
             commits.worked()
             buffer.restartGroup()
         } catch {
-            repair.noteAbsence(error)
+            repair.note(error, at: uptime)
             store.stayAbsent(Absence(error, uptime: uptime))
             commits.failed(error, uptime: uptime)
         }
     }
 
-    private func beginRun() throws(QueueError) {
+    private func begin(uptime: Uptime) throws(QueueError) {
         let opening = StoreOpening(
-            path: store.path, settings: settings, started: run.started, bootID: run.bootID,
-            nonce: run.nonce)
-        let begun = try opening.begin(salvaging: false, whileSalvaging: whileSalvaging)
+            path: store.path, settings: settings,
+            started: run.hasBegun ? clock.read() : run.started,
+            bootID: run.bootID, nonce: run.nonce)
+        if run.hasBegun { ledgers.doubtAll() }
+        let begun = try opening.begin(
+            replacing: repair.damage,
+            mayReplace: repair.mayReplace(uptime: uptime),
+            known: run.hasBegun
+                ? sidecar?.counting(through: segments.nextSample - 1, at: clock.read().wall) : nil,
+            written: run.hasBegun ? { [ledgers] in ledgers.written($0) } : nil)
+        if begun.isFresh { repair.replaced(uptime: uptime) }
         do {
-            // The stand-in may have been of an older state, or of another store.
+            // The sidecar may have been of an older state, or of another store.
             ended = try begun.database.unsafeRead { [open = ledgers.kept.keys] db in
                 try EndedAssignments(db, among: open, boot: begun.start.boot)
             }
@@ -78,9 +96,21 @@ extension SampleQueue {
             throw QueueError("begin run", error)
         }
         store.open(begun.database)
-        begin(begun)
+        let isNew = !run.hasBegun
+        run.begin(begun.start)
+        repair.begin(begun.start, begun.findings)
+        assignmentIDs = begun.start.assignmentIDs
         keepWhatIsKnown()
-        ledgers.begin(begun.start.ledgers, isCurrent: buffer.isEmpty)
+        if isNew {
+            segments = OpenSegments(nextSample: begun.start.nextSample)
+            ledgers.begin(begun.start.ledgers, isCurrent: buffer.isEmpty)
+        } else {
+            // A commit of which nobody knows whether the broken store has it gives the same numbers here.
+            segments.restart(after: begun.start.nextSample - 1)
+        }
+        keepSidecar()
+        nextSaving = .zero
+        saveIfDue(uptime: uptime)
     }
 
     /// What came for an assignment that has ended is the sensor's next one's.
@@ -89,55 +119,6 @@ extension SampleQueue {
         buffer.keep(only: assignmentIDs)
         ledgers.reassign(ended)
         ledgers.keep(only: assignmentIDs)
-    }
-
-    /// What a run finds in its store.
-    private func begin(_ begun: StoreOpening.Begun) {
-        run.begin(begun.start)
-        repair.begin(begun.start, begun.findings)
-        segments = OpenSegments(nextSample: begun.start.nextSample)
-        assignmentIDs = begun.start.assignmentIDs
-        remembered = begun.start.remembered
-    }
-
-    private func reopen() throws(QueueError) {
-        let reading = clock.read()
-        var resumed: ResumedRun?
-        try store.reopen { [segments, buffer, ledgers] store throws(QueueError) in
-            resumed = try ResumedRun(
-                store, run, reading, open: ledgers.kept.keys,
-                beyond: UnsureCommit.Known(
-                    nextSample: segments.nextSample, oldestWaiting: buffer.oldestUptime,
-                    refusalsWritten: buffer.refusalsWritten))
-        }
-        if let resumed { resume(resumed) }
-    }
-
-    private func resume(_ resumed: ResumedRun) {
-        ledgers.doubt(buffer.arrivals, stored: resumed.commit)
-        buffer.takeOut(resumed.commit)
-        segments.restart(after: resumed.lastSample)
-        assignmentIDs = resumed.assignmentIDs
-        ended = resumed.ended
-        keepWhatIsKnown()
-        for (id, end) in ended.ends { follow(end, of: id) }
-        rememberAssignments()
-        repair.report(resumed.salvage)
-    }
-
-    /// Ends the ledger of an assignment behind its last frame, and begins that of the sensor's next one.
-    private func follow(_ end: EndedAssignments.End, of id: Int64) {
-        guard !ledgers.isEnding(id) else { return }
-        if let next = end.next, ledgers.kept[next] == nil {
-            ledgers.begin(
-                next, at: max(end.uptime, run.started.uptime), noted: ledgers.noted(id))
-            // The change may have written an open gap.
-            ledgers.doubt(next)
-        }
-        ledgers.tell(
-            LedgerEvent(
-                frames: buffer.arrivals.count, assignment: id, uptime: end.uptime, kind: .end),
-            isCurrent: buffer.isEmpty)
     }
 
     /// Looks whether the store's files are where they were, and carries all of it into new ones if not.

@@ -19,7 +19,9 @@ import GRDB
 //  8. When the disk refuses, samples wait in memory, `bufferedSamplesMax` at most; what comes after
 //     is refused, counted as "store-unwritable", and the count is written with the next commit. What
 //     waits at the end is set aside in a file, and taken up once by the next start.
-//  9. SQLite opens no file before the gateway has examined it, and none that is damaged (WriteAheadLog).
+//  9. SQLite opens no file before the gateway has examined it, and none that is damaged (WriteAheadLog). A damaged one
+//     is renamed, and a fresh store takes its place at once (Evidence, Sidecar); what can be read of it is imported
+//     while recording goes on (SalvageReader).
 //
 // Format (one SQLite file, pages of 512 bytes; times are Int64 microseconds)
 //
@@ -141,8 +143,14 @@ public actor SampleQueue {
     var repair = StoreRepair()
     /// Every assignment that the store knows.
     var assignmentIDs: Set<Int64>
-    /// Nil while it is not known.
-    var remembered: RememberedAssignments?
+    /// The newest, whether or not the disk has taken it.
+    var sidecar: Sidecar?
+    var isSidecarWritten = true
+    var sidecarUptime: Uptime
+    /// What is being saved of a broken store; nil while nothing is.
+    var saving: Saving?
+    /// When to look for a broken store to save; nil while there is none.
+    var nextSaving: Uptime? = .zero
     /// As far as the caller does not know of it yet.
     var ended = EndedAssignments()
 
@@ -150,10 +158,10 @@ public actor SampleQueue {
     ///
     /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
     /// thread of the store's own, such as one under simulated time. `whileSalvaging` is called again
-    /// and again while a broken store is replaced, which may take minutes in which no other call is
+    /// and again while a store is copied whose files are gone, which may take minutes in which no other call is
     /// answered: a watchdog's proof of life. Throws ``QueueError``: in use, another
-    /// version's, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
-    /// salvaged into a new one, the broken file is kept beside it, and ``health()`` tells of it.
+    /// version's, read-only, disk full, cannot open. A broken store is no error: its files are renamed, a fresh
+    /// store takes its place, what can be read of the old one is saved into it, and ``health()`` tells of it.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
         bootID: String, executor: (any SerialExecutor)? = nil,
@@ -171,28 +179,30 @@ public actor SampleQueue {
         buffer = SampleBuffer(settings)
         let opening = StoreOpening(
             path: path, settings: settings, started: started, bootID: bootID, nonce: run.nonce)
+        sidecarUptime = started.uptime
         var lock: StoreLock?
         do throws(QueueError) {
             lock = try StoreLock(path)
-            let begun = try opening.begin(
-                salvaging: !settings.staysAvailable, whileSalvaging: whileSalvaging)
+            var begun = try opening.begin()
             FaultPoint.runBegun.reach()
+            if !settings.staysAvailable { try begun.saveAll(path, settings) }
             store = StoreConnection(
                 begun.database, at: path, lock: lock, pageCountMax: settings.pageCountMax)
             run.begin(begun.start)
             repair.begin(begun.start, begun.findings)
             segments = OpenSegments(nextSample: begun.start.nextSample)
             assignmentIDs = begun.start.assignmentIDs
-            remembered = begun.start.remembered
             ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptime)
+            sidecar = try? begun.database.unsafeRead { try Sidecar($0, at: started.wall) }
+            isSidecarWritten = (try? sidecar?.write(besides: path)) != nil
         } catch {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
             let uptime = started.uptime
+            sidecar = Sidecar.newest(besides: path)
             store = try StoreConnection(
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,
-                pageCountMax: settings.pageCountMax)
-            repair.noteAbsence(error)
+                pageCountMax: settings.pageCountMax, sidecar)
             commits.failed(error, uptime: uptime)
             let registry = StandInRegistry(store.database, uptime: uptime)
             assignmentIDs = registry.assignmentIDs
@@ -209,7 +219,7 @@ public actor SampleQueue {
             guard buffer.hasNoFrames else { throw absence.error }
             return try abandon()
         }
-        if !settings.staysAvailable { try? salvageIfDamaged() }
+        replaceIfDamaged()
         try flush()
         let uptime = clock.read().uptime
         var kept = ledgers
@@ -224,13 +234,14 @@ public actor SampleQueue {
             FaultPoint.runEnded.reach()
         }
         ledgers = kept
-        try store.close()
+        keepSidecar(isFinal: true)
+        try store.close(isOrderly: true)
         FaultPoint.closed.reach()
     }
 
     /// Loses what is in memory and lets go of the file, as if the process had been killed.
     func abandon() throws(QueueError) {
-        try store.close()
+        try store.close(isOrderly: false)
     }
 
     /// Runs `body` in one transaction, which takes outcomes along that wait to be written; on any error
@@ -239,6 +250,7 @@ public actor SampleQueue {
     func write<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
+        try mustBeSound(operation)
         try store.mustBeWritable(operation)
         let wall = deliveries.hasUnwritten ? clock.read().trustedWall : nil
         do throws(QueueError) {
@@ -247,6 +259,7 @@ public actor SampleQueue {
                 return (try body(db), written)
             }
             deliveries.writtenAlong(written)
+            keepSidecar()
             return value
         } catch {
             deliveries.failedAlong()
@@ -259,11 +272,18 @@ public actor SampleQueue {
     func read<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
+        try mustBeSound(operation)
         do throws(QueueError) {
             return try store.read(operation, body)
         } catch {
             note(error)
             throw error
         }
+    }
+
+    /// From the first sign of damage on nothing opens or changes the files any more: they are renamed soon.
+    private func mustBeSound(_ operation: String) throws(QueueError) {
+        guard store.absence == nil, !store.isClosed, let damage = repair.damage else { return }
+        throw QueueError(.corrupt, operation, damage.cause)
     }
 }

@@ -8,7 +8,8 @@ enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1") { db in
-            for part in [registry, samples, deliveries, furtherDestinations, gaps, findings] {
+            let parts = [registry, samples, deliveries, furtherDestinations, gaps, findings]
+            for part in parts + [changeCount] {
                 try db.execute(sql: part)
                 FaultPoint.migrate.reach()
             }
@@ -39,9 +40,9 @@ enum Schema {
     /// - `erased_number`: enrollments and assignments that were erased. Older states of pages, in the log or in a broken
     ///   store, may still name them, and a salvage that finds such a row must neither keep it nor take it for
     ///   somebody else's.
-    /// - `erased_until`: the highest numbers of samples and segments at an erasure; new ones are higher. Pages that an
-    ///   earlier pruning freed keep rows of the erased, and under numbers that are given again a salvage would take
-    ///   those rows for somebody else's.
+    /// - `erased_until`: the highest numbers at an erasure, or of the store before this one; new ones are higher. Pages
+    ///   that an earlier pruning freed keep rows of the erased, and under numbers that are given again a salvage would
+    ///   take those rows for somebody else's.
     private static let registry = """
         CREATE TABLE boot (
             id INTEGER PRIMARY KEY,
@@ -153,7 +154,8 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE erased_until (
-            kind TEXT NOT NULL PRIMARY KEY CHECK (kind IN ('segment', 'sample')),
+            kind TEXT NOT NULL PRIMARY KEY
+                CHECK (kind IN ('segment', 'sample', 'enrollment', 'assignment')),
             number INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         """
@@ -383,6 +385,9 @@ enum Schema {
 
     /// What a person has to see of the store itself.
     ///
+    /// - `salvage`: a broken store. `stored`: the samples that it had at `stored_wall_us`, when the
+    ///   highest number was `stored_through`; NULL: nobody knows. `is_exact`: it got none afterwards.
+    ///   `is_done`: all that can be read of it is here.
     /// - `damaged_row`: samples whose row fails its checksum.
     /// - `missing_store`: when the files of a store that had been here were gone.
     /// - `walk`: the last sample whose checksum was looked at.
@@ -390,12 +395,16 @@ enum Schema {
         CREATE TABLE salvage (
             id INTEGER PRIMARY KEY,
             at_wall_us INTEGER NOT NULL,
-            broken_file TEXT NOT NULL,
+            broken_file TEXT NOT NULL UNIQUE,
             cause TEXT NOT NULL,
-            carried INTEGER NOT NULL,
-            damaged INTEGER NOT NULL,
-            orphaned INTEGER NOT NULL,
-            lost INTEGER NOT NULL,
+            stored INTEGER,
+            stored_through INTEGER,
+            stored_wall_us INTEGER,
+            is_exact INTEGER NOT NULL DEFAULT 0,
+            carried INTEGER NOT NULL DEFAULT 0,
+            damaged INTEGER NOT NULL DEFAULT 0,
+            orphaned INTEGER NOT NULL DEFAULT 0,
+            is_done INTEGER NOT NULL DEFAULT 0,
             is_acknowledged INTEGER NOT NULL DEFAULT 0
         ) STRICT;
 
@@ -416,4 +425,30 @@ enum Schema {
             through INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         """
+
+    /// Counts the changes of what the sidecar holds (``Sidecar``).
+    private static var changeCount: String {
+        let triggers = [
+            ("boot", ["INSERT", "UPDATE"]), ("run", ["INSERT"]), ("board", ["INSERT", "DELETE"]),
+            ("sensor", ["INSERT", "UPDATE", "DELETE"]),
+            ("enrollment", ["INSERT", "UPDATE", "DELETE"]),
+            ("assignment", ["INSERT", "UPDATE", "DELETE"]),
+            ("further_destination", ["INSERT", "UPDATE", "DELETE"]),
+            ("erased_number", ["INSERT"]), ("salvage", ["INSERT", "UPDATE", "DELETE"]),
+        ].flatMap { table, changes in
+            changes.map { change in
+                """
+                CREATE TRIGGER \(table)_counts_\(change) AFTER \(change) ON \(table)
+                BEGIN UPDATE registry_change SET number = number + 1; END;
+                """
+            }
+        }
+        return """
+            CREATE TABLE registry_change (
+                id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+                number INTEGER NOT NULL
+            ) STRICT, WITHOUT ROWID;
+            INSERT INTO registry_change VALUES (1, 0);
+            """ + triggers.joined(separator: "\n")
+    }
 }

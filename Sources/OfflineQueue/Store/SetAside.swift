@@ -15,7 +15,7 @@ struct SetAside: Codable, Sendable {
     /// full disk must not fill the memory.
     private static let filesMax = 16
 
-    /// Of the store (``StoreMarker/id(of:)``).
+    /// Of the store (``Sidecar/storeID(_:)``).
     var store: String
     var bootID: String
     var nonce: UInt64
@@ -45,10 +45,11 @@ struct SetAside: Codable, Sendable {
     /// Writes it into the first directory that takes it.
     func write(in directories: [String]) -> Bool {
         guard let payload = try? JSONEncoder().encode(self) else { return false }
-        let head = "\(Self.magic) \(RowChecksum.crc32([UInt8](payload))) \(payload.count)\n"
         for directory in directories where Self.files(in: directory).count < Self.filesMax {
             let path = "\(directory)/\(Self.prefix)\(String(nonce, radix: 16))"
-            if (try? PrivateFile.replace(path, with: Data(head.utf8) + payload)) != nil {
+            if (try? PrivateFile.replace(path, with: PrivateFile.sealed(Self.magic, payload)))
+                != nil
+            {
                 return true
             }
         }
@@ -138,14 +139,8 @@ struct SetAside: Codable, Sendable {
 extension SetAside {
     /// Nil if the file is not whole.
     init?(path: String) {
-        guard let data = FileManager.default.contents(atPath: path),
-            let line = data.firstIndex(of: UInt8(ascii: "\n"))
-        else { return nil }
-        let head = String(decoding: data[..<line], as: UTF8.self).split(separator: " ")
-        let payload = [UInt8](data[data.index(after: line)...])
-        guard head.count == 4, head.prefix(2).joined(separator: " ") == Self.magic,
-            head[2] == "\(RowChecksum.crc32(payload))", head[3] == "\(payload.count)",
-            let aside = try? JSONDecoder().decode(SetAside.self, from: Data(payload))
+        guard let payload = PrivateFile.contents(path, Self.magic),
+            let aside = try? JSONDecoder().decode(SetAside.self, from: payload)
         else { return nil }
         self = aside
     }
@@ -163,7 +158,7 @@ extension SetAside {
 extension StoreOpening {
     /// Takes up what earlier runs set aside, in their order.
     func takeUpAside(_ database: DatabaseQueue) throws {
-        let store = try database.unsafeRead(StoreMarker.id(of:))
+        let store = try database.unsafeRead(Sidecar.storeID)
         var found: [(path: String, aside: SetAside)] = []
         for path in settings.asideDirectories.flatMap(SetAside.files) {
             guard let aside = SetAside(path: path) else {
@@ -210,7 +205,7 @@ extension SampleQueue {
         } catch {
             let frames = buffer.arrivals.count
             let aside = SetAside(
-                store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: run.bootID,
+                store: (try? read("read store", Sidecar.storeID)) ?? "", bootID: run.bootID,
                 nonce: run.nonce, started: run.started, ended: clock.read().uptime,
                 clock: run.clock, arrivals: buffer.arrivals, refusals: buffer.refusals,
                 known: UnsureCommit.Known(

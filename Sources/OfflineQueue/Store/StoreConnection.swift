@@ -4,9 +4,8 @@ import GRDB
 
 /// The files of an open store and the connection to them, or what answers in their place.
 ///
-/// A store that cannot be written to at the start, or is being salvaged, is absent: reads are answered from a
-/// stand-in, a connection that only reads and needs nothing of the disk, and what would change something
-/// throws why it cannot.
+/// A store that cannot be opened is absent: what is asked is answered from memory, with what the sidecar knows, and what
+/// would change something throws why it cannot.
 struct StoreConnection: Sendable {
     let path: String
     private let pageCountMax: Int?
@@ -33,17 +32,14 @@ struct StoreConnection: Sendable {
 
     /// A store that cannot be opened. Throws if not even a database in memory can replace it.
     init(
-        absent absence: Absence, at path: String, lock: StoreLock?, pageCountMax: Int?
+        absent absence: Absence, at path: String, lock: StoreLock?, pageCountMax: Int?,
+        _ sidecar: Sidecar?
     ) throws(QueueError) {
         self.path = path
         self.pageCountMax = pageCountMax
         self.absence = absence
         self.lock = lock
-        if let readable = StoreFile.openStandIn(path) {
-            database = readable
-        } else {
-            database = try StoreFile.openEmpty()
-        }
+        database = try StoreFile.openInMemory(sidecar)
     }
 
     // MARK: - Reading and writing
@@ -97,90 +93,42 @@ struct StoreConnection: Sendable {
         openings += 1
     }
 
-    /// Lets go of the files.
-    mutating func close() throws(QueueError) {
-        do { try database.close() } catch { throw QueueError("close store", error) }
+    /// Lets go of the files; with `isOrderly` the log is copied into the file before.
+    mutating func close(isOrderly: Bool) throws(QueueError) {
+        do {
+            try isOrderly ? StoreFile.close(database) : database.close()
+        } catch {
+            throw QueueError("close store", error)
+        }
         isClosed = true
         lock = nil
     }
 
-    /// Locks the store unless that was done.
-    mutating func takeLock() throws(QueueError) {
-        if lock == nil { lock = try StoreLock(path) }
-    }
-
-    /// Closes the store, so that its files stay as they are, and answers from a stand-in.
-    mutating func leave(because error: QueueError, at uptime: Uptime) {
-        if absence == nil {
-            StoreFile.closeKeepingLog(database, path)
-        } else {
-            try? database.close()
-        }
-        files = nil
-        stayAbsent(Absence(error, uptime: uptime))
-    }
-
-    /// Closes the stand-in, before an attempt to open the store. It may be that its directory could not be
-    /// made before.
-    mutating func prepareReturn() throws(QueueError) {
+    /// Lets go of the files as they are, and answers from memory.
+    mutating func leave(because error: QueueError, at uptime: Uptime, _ sidecar: Sidecar?) {
         try? database.close()
+        files = nil
+        absence = Absence(error, uptime: uptime)
+        absence?.nextAttempt = uptime
+        // In memory nothing can fail but for want of memory.
+        if let inMemory = try? StoreFile.openInMemory(sidecar) { database = inMemory }
+    }
+
+    /// Before an attempt to open the store. It may be that its directory could not be made before.
+    mutating func prepareReturn() throws(QueueError) {
         try? FileManager.default.createDirectory(
             at: URL(fileURLWithPath: path).deletingLastPathComponent(),
             withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        try takeLock()
+        if lock == nil { lock = try StoreLock(path) }
     }
 
-    /// Opens the files again that were left, and has `check` look at them, which may write; if that fails
-    /// they are closed as they are.
-    mutating func reopen(
-        _ check: (StoreConnection) throws(QueueError) -> Void
-    ) throws(QueueError) {
-        database = try StoreFile.open(path, pageCountMax: pageCountMax)
-        let before = absence
-        absence = nil
-        do throws(QueueError) {
-            try check(self)
-            files = StoreFiles(of: path)
-            openings += 1
-            markStore()
-        } catch {
-            absence = before
-            StoreFile.closeKeepingLog(database, path)
-            throw error
-        }
-    }
-
-    /// The store could not be opened: a stand-in answers.
-    mutating func stayAbsent(_ absence: Absence) {
-        self.absence = absence
-        // In memory nothing can fail but for want of memory.
-        if let standIn = StoreFile.openStandIn(path) ?? (try? StoreFile.openEmpty()) {
-            database = standIn
-        }
-    }
+    /// The store could not be opened.
+    mutating func stayAbsent(_ absence: Absence) { self.absence = absence }
 
     /// Whether an attempt to open it is due.
     func mayReturn(uptime: Uptime) -> Bool {
-        guard !isClosed, let absence, !absence.isSalvaging else { return false }
+        guard !isClosed, let absence else { return false }
         return uptime >= absence.nextAttempt
-    }
-
-    mutating func beginSalvage() {
-        absence?.isSalvaging = true
-    }
-
-    /// The next attempt to open it is due at once.
-    mutating func endSalvage(_ error: QueueError?, at uptime: Uptime) {
-        absence?.isSalvaging = false
-        absence?.nextAttempt = uptime
-        if let error { absence?.error = error }
-    }
-
-    private func markStore() {
-        // What fails is done by the next start.
-        if let id = try? read("read store", StoreMarker.id(of:)) {
-            try? StoreMarker(besides: path).write(id)
-        }
     }
 
     // MARK: - Files that are gone
@@ -194,8 +142,6 @@ struct StoreConnection: Sendable {
     mutating func carryOver(
         _ reading: ClockReading, onPages: @escaping @Sendable () -> Void
     ) throws(QueueError) {
-        let operation = "carry store over"
-        let temporary = path + ".salvaged-tmp"
         do {
             try FileManager.default.createDirectory(
                 at: URL(fileURLWithPath: path).deletingLastPathComponent(),
@@ -204,22 +150,16 @@ struct StoreConnection: Sendable {
                 lock = nil
                 lock = try StoreLock(path)
             }
-            StoreSwap.remove(temporary)
-            try StoreFile.copy(database, to: temporary, onPages: onPages)
-            let stamp = Salvage(path: path, wall: reading.wall).stamp
-            try StoreSwap(path: path).adopt(temporary, stamp: stamp)
-            // Only now: in closing, SQLite deletes a log by its name, which may be another store's.
-            try? database.close()
-            do {
-                database = try StoreFile.open(path, pageCountMax: pageCountMax)
-            } catch {
-                stayAbsent(Absence(error, uptime: reading.uptime))
-                throw error
+            if StoreFile.isThere(path) { _ = try Evidence(of: path).setAside(at: reading.wall) }
+            try StoreFile.make(path, isCopy: true) { [database] new in
+                try database.backup(to: new, pagesPerStep: 1024) { _ in onPages() }
             }
+            let new = try StoreFile.open(path, pageCountMax: pageCountMax)
+            try? database.close()
+            database = new
             files = StoreFiles(of: path)
-            markStore()
         } catch {
-            throw QueueError(operation, error).located(at: path)
+            throw QueueError("carry store over", error).located(at: path)
         }
     }
 }

@@ -6,11 +6,13 @@ public struct StoreFacts: Sendable, Hashable {
     public var fault: QueueError?
     /// Uptime of the first failure since the last success.
     public var failingSince: Uptime?
-    /// Whether the store is not open for writing: what is asked is answered from what can be read of it.
+    /// Whether the store is not open: what is asked is answered from what the sidecar knows.
     public var isAbsent: Bool
+    /// While it is absent, how many samples it had, and when that was; nil if nobody knows.
+    public var lastKnown: LastKnown?
     /// How often it was opened for writing in this run: who wears what may be known otherwise each time.
     public var openings: Int
-    /// Whether a salvage is under way.
+    /// Whether samples of a broken store are being saved.
     public var isSalvaging: Bool
     /// Samples in memory and not yet on disk.
     public var buffered: Int
@@ -26,6 +28,8 @@ public struct StoreFacts: Sendable, Hashable {
     public var refused: Int
     /// The latest salvage of a broken store that was not acknowledged yet.
     public var salvage: SalvageReport?
+    /// Samples that were saved of a broken store so far, while more are.
+    public var saved: Int
     /// Samples whose row was found to be damaged, not acknowledged yet.
     public var damagedRows: Int
     /// The latest that was not acknowledged yet.
@@ -36,19 +40,36 @@ public struct StoreFacts: Sendable, Hashable {
     public var room: DiskRoom?
 }
 
+/// How many samples a store had that cannot be asked.
+public struct LastKnown: Sendable, Hashable {
+    /// So many.
+    public let samples: Int
+    /// When, by the wall clock, trusted or not.
+    public let at: UTC
+
+    /// The time as text, to the minute.
+    public var atText: String {
+        let text = UTCText.text(at)?.prefix(16).replacing("T", with: " ")
+        return text.map { "\($0) UTC" } ?? "an unknown time"
+    }
+}
+
 extension SampleQueue {
     /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
     public func health() -> StoreFacts {
         StoreFacts(
             fault: commits.fault, failingSince: commits.failingSince,
-            isAbsent: store.absence != nil, openings: store.openings,
-            isSalvaging: store.absence?.isSalvaging == true,
+            isAbsent: store.absence != nil,
+            lastKnown: store.absence == nil
+                ? nil : sidecar.map { LastKnown(samples: $0.samples, at: $0.at) },
+            openings: store.openings,
+            isSalvaging: saving != nil,
             buffered: buffer.arrivals.count,
             oldestBuffered: buffer.arrivals.first?.uptime, taken: buffer.takenUptime,
             committed: commits.committedUptime, stored: commits.storedUptimes,
             refused: buffer.refusedCount,
-            salvage: repair.salvage, damagedRows: repair.findings.damagedRows,
-            missing: repair.findings.missing, clockStep: run.clock.steps.last,
-            room: DiskRoom(at: store.path))
+            salvage: repair.salvage, saved: saving?.carried ?? 0,
+            damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
+            clockStep: run.clock.steps.last, room: DiskRoom(at: store.path))
     }
 }

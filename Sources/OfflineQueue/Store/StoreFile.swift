@@ -1,3 +1,4 @@
+import CSQLite
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -15,32 +16,19 @@ enum StoreFile {
     /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
     static let cacheKibibytes = 512
 
-    /// Opens or creates the database at `path`, and brings it to this program's schema. `pageCountMax` caps its size;
+    /// Opens the store at `path`, which is there, and brings it to this program's schema. `pageCountMax` caps its size;
     /// nil leaves SQLite's own cap.
     ///
-    /// - Throws: ``QueueError``; with `other-version` nothing at `path` was changed, not even its mode.
+    /// - Throws: ``QueueError``; with `other-version` and `corrupt` nothing at `path` was changed, not even its mode.
     static func open(_ path: String, pageCountMax: Int?) throws(QueueError) -> DatabaseQueue {
-        let operation = "open store"
-        try StoreSwap(path: path).finish()
-        if bytes(path) > 0 {
-            try checkHeader(path)
-            try checkVersion(path)
-        }
-        try createPrivately(path)
-        try checkHeader(path)
-        // Before SQLite sees it, which deletes or shortens a log that it does not understand.
-        if let damage = WriteAheadLog(of: path, readsIndex: true).damage {
-            throw QueueError(.corrupt, operation, damage)
+        try examine(path)
+        guard chmod(path, 0o600) == 0 || errno == EROFS else {
+            throw QueueError(errno: errno, "set the store's mode")
         }
         do {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
-            do {
-                if try !database.read(Schema.isComplete) { try Schema.migrator.migrate(database) }
-            } catch {
-                closeKeepingLog(database, path)
-                throw error
-            }
+            if try !database.read(Schema.isComplete) { try Schema.migrator.migrate(database) }
             lengthenLog(path, try database.read(pageBytes))
             FaultPoint.migrated.reach()
             #if DEBUG
@@ -48,89 +36,104 @@ enum StoreFile {
             #endif
             return database
         } catch {
-            throw QueueError(operation, error).located(at: path)
+            throw QueueError("open store", error).located(at: path)
         }
     }
 
-    /// Throws `other-version` before anything touches the store. What keeps SQLite from reading it is met again where
-    /// it is damage.
-    private static func checkVersion(_ path: String) throws(QueueError) {
+    /// Looks at the file and its log before SQLite may, which deletes or shortens a log that it does not understand.
+    private static func examine(_ path: String) throws(QueueError) {
+        try checkHeader(path)
+        let log = WriteAheadLog(of: path, readsIndex: true)
+        if let code = log.unreadable { throw QueueError(errno: code, "open store") }
+        if let damage = log.damage { throw QueueError(.corrupt, "open store", damage) }
         do {
             let database = try openUntouched(path)
-            defer { try? database.close() }
             _ = try database.read(Schema.isComplete)
-        } catch let error as QueueError where error.code == .otherVersion {
+            try database.close()
+        } catch let error as QueueError where error.code == .otherVersion || error.isDamage {
             throw error
         } catch {}
     }
 
-    /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log. It leaves file and
-    /// log as they are.
+    /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log.
     private static func openUntouched(_ path: String) throws -> DatabaseQueue {
         guard let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
         else { throw QueueError(.cannotOpen, "open store", "its path cannot be a URI") }
+        // Without a log SQLite need not create one, which takes a disk that can be written to.
+        let mode = logBytes(path) > 0 ? "vfs=unix-none&mode=ro" : "immutable=1&mode=ro"
+        return try DatabaseQueue(
+            path: "file:\(escaped)?\(mode)", configuration: reading(isExclusive: true))
+    }
+
+    /// Has SQLite leave file and log as they are when the connection ends.
+    private static func keepLog(_ db: Database) throws {
+        guard csqlite_keep_log(db.sqliteConnection) == SQLITE_OK else {
+            throw QueueError(.internalFault, "open store", "SQLite would not leave the log")
+        }
+    }
+
+    /// Of a connection that only reads. With `isExclusive` SQLite keeps the log's index in memory.
+    private static func reading(isExclusive: Bool) -> Configuration {
         var configuration = Configuration()
-        configuration.label = "offline-queue-stand-in"
+        configuration.label = "offline-queue-reader"
         configuration.readonly = true
+        configuration.busyMode = .timeout(2)
         configuration.prepareDatabase { db in
-            keepLog(db)
-            // In this mode SQLite keeps the log's index in memory.
-            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+            try keepLog(db)
+            if isExclusive { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
             try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
         }
-        // Without a log SQLite need not create one, which takes a disk that can be written to.
-        let mode = logBytes(path) > 0 ? "vfs=unix-none&mode=ro" : "immutable=1&mode=ro"
-        return try DatabaseQueue(path: "file:\(escaped)?\(mode)", configuration: configuration)
+        return configuration
     }
 
-    /// Has SQLite leave the log where it is when the connection closes, also one without a commit.
-    private static func keepLog(_ db: Database) {
-        var isKept: CInt = 1
-        sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isKept)
+    /// Makes a new store at `path`, where there is none, filled by `fill`: it is there whole or not at all.
+    ///
+    /// - Parameter isCopy: whether it is filled by a copy of another one, whose form it takes.
+    static func make(
+        _ path: String, isCopy: Bool = false, _ fill: (DatabaseQueue) throws -> Void
+    ) throws(QueueError) {
+        let temporary = path + ".new"
+        do {
+            for companion in Evidence.companions { unlink(temporary + companion) }
+            try createPrivately(temporary)
+            let database = try DatabaseQueue(
+                path: temporary,
+                configuration: isCopy ? Configuration() : configuration(pageCountMax: nil))
+            try fill(database)
+            // Not by closing it, which does not say whether it worked.
+            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+            try database.close()
+            try PrivateFile.sync(temporary)
+            for companion in Evidence.companions.dropFirst() { unlink(temporary + companion) }
+            // What is left of an index or of an empty log is of no store any more.
+            for companion in Evidence.companions.dropFirst() { unlink(path + companion) }
+            guard rename(temporary, path) == 0 else {
+                throw QueueError(errno: errno, "create store")
+            }
+            try PrivateFile.sync(URL(fileURLWithPath: path).deletingLastPathComponent().path)
+        } catch {
+            throw QueueError("create store", error).located(at: path)
+        }
     }
 
-    /// The same for a store that cannot be written to at the moment. Nil if there is nothing to be read.
-    static func openStandIn(_ path: String) -> DatabaseQueue? {
-        guard bytes(path) > 0, (try? checkHeader(path)) != nil,
-            let database = try? openUntouched(path)
-        else { return nil }
-        return (try? database.read(Schema.isComplete)) == true ? database : nil
+    /// Closes a store that is in order, with its log copied into the file. What keeps it from that leaves both as they
+    /// are.
+    static func close(_ database: DatabaseQueue) throws {
+        try? database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+        try database.close()
     }
 
-    /// A store without anything in it, in memory.
-    static func openEmpty() throws(QueueError) -> DatabaseQueue {
+    /// A store in memory, with what `sidecar` knows.
+    static func openInMemory(_ sidecar: Sidecar?) throws(QueueError) -> DatabaseQueue {
         do {
             let database = try DatabaseQueue()
             try Schema.migrator.migrate(database)
+            try database.write { db in try sidecar?.fill(db) }
             return database
         } catch {
             throw QueueError("open store", error)
         }
-    }
-
-    /// Closes the last connection to the store without copying its log home: what may be damaged stays as
-    /// it is, beside the file.
-    static func closeKeepingLog(_ database: DatabaseQueue, _ path: String) {
-        // SQLite copies the log home when the last connection closes that may write.
-        var configuration = Configuration()
-        configuration.readonly = true
-        let reader = try? DatabaseQueue(path: path, configuration: configuration)
-        _ = try? reader?.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_master") }
-        try? database.close()
-        try? reader?.close()
-    }
-
-    /// A copy of an open store, as it is, in a file of its own.
-    ///
-    /// - Parameter onPages: called at each megabyte.
-    static func copy(
-        _ database: DatabaseQueue, to path: String, onPages: @escaping () -> Void
-    ) throws {
-        try createPrivately(path)
-        let copy = try DatabaseQueue(path: path)
-        try database.backup(to: copy, pagesPerStep: 1024) { _ in onPages() }
-        try copy.close()
     }
 
     /// Reads the store at `path` in one snapshot, whether a daemon runs or not.
@@ -151,29 +154,29 @@ enum StoreFile {
         }
     }
 
+    /// A connection to whatever database is at `path`.
+    static func openToRead(_ path: String) throws -> DatabaseQueue {
+        try DatabaseQueue(path: path, configuration: reading(isExclusive: false))
+    }
+
     /// A connection to the store at `path` that changes nothing, whether a daemon runs or not.
     static func openReadOnly(_ path: String) throws -> DatabaseQueue {
         guard access(path, F_OK) == 0 else { throw QueueError(errno: errno, "open store") }
         try checkHeader(path)
-        var configuration = Configuration()
-        configuration.label = "offline-queue-reader"
-        configuration.readonly = true
-        configuration.busyMode = .timeout(2)
-        configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA cell_size_check = ON")
-            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
-        }
-        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let database = try openToRead(path)
         guard try database.read(Schema.isComplete) else {
             throw QueueError(.cannotOpen, "open store", "there are no tables in it yet")
         }
         return database
     }
 
-    /// Throws `corrupt` if the file is no database. Before SQLite sees it: in closing one with such a
-    /// header it deletes the log, which holds the newest samples.
+    /// Throws `corrupt` if the file is no database that this program has made. Before SQLite sees it: in closing one
+    /// with such a header it deletes the log, which holds the newest samples.
     private static func checkHeader(_ path: String) throws(QueueError) {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 || errno != ENOENT || logBytes(path) == 0 else {
+            throw QueueError(.corrupt, "open store", "the file is gone, and its log is not")
+        }
         guard descriptor >= 0 else { throw QueueError(errno: errno, "open store") }
         defer { _ = Glibc.close(descriptor) }
         var header = [UInt8](repeating: 0, count: headerBytes)
@@ -181,14 +184,20 @@ enum StoreFile {
         case 0 where logBytes(path) == 0: break
         case 0:
             throw QueueError(.corrupt, "open store", "the file is empty, and its log is not")
-        case headerBytes where pageBytes(inHeader: header) != nil: break
         case -1: throw QueueError(errno: errno, "open store")
+        case headerBytes where pageBytes(inHeader: header) != nil:
+            guard Array(header[18..<24]) == fixedOctets else {
+                throw QueueError(.corrupt, "open store", "the header of the file is damaged")
+            }
         default: throw QueueError(.corrupt, "open store", "the file is no database")
         }
     }
 
-    /// The magic text, and the size of a page (file format, §1.3).
-    static let headerBytes = 18
+    /// The magic text, the size of a page, and octets that every store has (file format, §1.3).
+    static let headerBytes = 24
+
+    /// Octets 18 to 23: a log for reading and for writing, nothing reserved on a page, and three fractions.
+    private static let fixedOctets: [UInt8] = [2, 2, 0, 64, 32, 32]
 
     /// Whether SQLite has pages of that size.
     static func isPageSize(_ bytes: Int) -> Bool {
@@ -197,7 +206,7 @@ enum StoreFile {
 
     /// The size of a page by the first octets of a store; nil if these are of no store.
     static func pageBytes(inHeader header: [UInt8]) -> Int? {
-        guard header.count >= headerBytes, header.starts(with: "SQLite format 3\0".utf8) else {
+        guard header.count >= 18, header.starts(with: "SQLite format 3\0".utf8) else {
             return nil
         }
         // 65,536 does not fit, and is written as 1.
@@ -217,18 +226,6 @@ enum StoreFile {
 
     private static func pageBytes(_ db: Database) throws -> Int {
         try Int.fetchOne(db, sql: "PRAGMA page_size") ?? newPageBytes
-    }
-
-    /// A new store at `path` to be filled in one go and synced by the caller: nothing is checked or
-    /// waited for while it is filled.
-    static func create(_ path: String) throws -> DatabaseQueue {
-        try createPrivately(path)
-        var configuration = configuration(pageCountMax: nil)
-        configuration.foreignKeysEnabled = false
-        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA synchronous = OFF") }
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        try Schema.migrator.migrate(database)
-        return database
     }
 
     /// Bytes that the log has from the start: room for the pages that it may have, and for the commit that passes
@@ -278,6 +275,7 @@ enum StoreFile {
         // No other program writes (the lock file sees to that), but an operator may look with sqlite3.
         configuration.busyMode = .timeout(2)
         configuration.prepareDatabase { db in
+            try keepLog(db)
             promiseNothing(db)
             // The page size counts only before the first table is made, and before WAL mode.
             try db.execute(sql: "PRAGMA page_size = \(newPageBytes)")
@@ -317,16 +315,13 @@ enum StoreFile {
         file.pointee.pMethods = UnsafePointer(cautious)
     }
 
-    /// Makes the file, or narrows its mode to 0600, before SQLite does: its companions (`-wal`,
-    /// `-shm`) take their mode from it.
+    /// Makes the file before SQLite does: its companions (`-wal`, `-shm`) take their mode from it.
     private static func createPrivately(_ path: String) throws(QueueError) {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if descriptor >= 0 {
             _ = Glibc.close(descriptor)
-        } else if errno != EEXIST {
+        } else {
             throw QueueError(errno: errno, "create store")
-        } else if chmod(path, 0o600) != 0, errno != EROFS {
-            throw QueueError(errno: errno, "set the store's mode")
         }
     }
 }

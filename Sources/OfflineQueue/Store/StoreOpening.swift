@@ -1,13 +1,16 @@
+import Basics
 import Foundation
 import GRDB
 
-/// How a store is opened and a run begins: what of an earlier run was set aside is taken up, and what is
-/// not as it was left is found.
+/// How a store is opened and a run begins, or goes on: a broken one is set aside, and a fresh one takes its place; what
+/// of an earlier run was set aside is taken up, and what is not as it was left is found.
 struct StoreOpening: Sendable {
     struct Begun: Sendable {
         var database: DatabaseQueue
         var start: RunStart
         var findings: StoreFindings
+        /// Whether the store is new, and has nothing of an earlier one but its registry.
+        var isFresh: Bool
     }
 
     let path: String
@@ -17,114 +20,123 @@ struct StoreOpening: Sendable {
     let bootID: String
     let nonce: UInt64
 
-    /// Opens the store and begins a run; a broken store is salvaged first, once, if that is wanted.
+    /// Opens the store, or makes one, and begins the run.
+    ///
+    /// - Parameters:
+    ///   - damage: what is known to be wrong with the store; nil: it is examined.
+    ///   - mayReplace: whether one that is found broken is set aside at once.
+    ///   - ledgers: of a run that goes on: up to when the store had all of an assignment.
+    ///   - known: what a run that goes on has of the sidecar.
     func begin(
-        salvaging: Bool, whileSalvaging: @escaping @Sendable () -> Void
+        replacing damage: QueueError? = nil, mayReplace: Bool = true, known: Sidecar? = nil,
+        written: ((Int64) -> Uptime?)? = nil
     ) throws(QueueError) -> Begun {
-        let marker = StoreMarker(besides: path)
+        let evidence = Evidence(of: path)
+        try evidence.finish()
         let wasThere = StoreFile.isThere(path)
-        do {
-            return try begin(marker, wasThere: wasThere)
-        } catch {
-            guard error.isDamage, salvaging else { throw error }
-            try Salvage(
-                path: path, wall: started.wall, onPage: whileSalvaging
-            ).run(cause: error)
-            return try begin(marker, wasThere: true)
+        let sidecar = known ?? Sidecar.newest(besides: path)
+        var broken: (file: String, cause: QueueError)?
+        if wasThere {
+            do throws(QueueError) {
+                if let damage { throw damage }
+                return try begin(sidecar, isFresh: false, nil, written)
+            } catch {
+                guard damage != nil || error.isDamage, mayReplace else { throw error }
+                broken = (try evidence.setAside(at: started.wall), error)
+            }
         }
+        let registry = known ?? broken.flatMap { self.registry(of: $0.file, sidecar) } ?? sidecar
+        try StoreFile.make(path) { database in
+            try Schema.migrator.migrate(database)
+            try database.write { db in try registry?.fill(db) }
+        }
+        return try begin(sidecar, isFresh: registry != nil, broken?.cause ?? damage, written)
     }
 
-    private func begin(_ marker: StoreMarker, wasThere: Bool) throws(QueueError) -> Begun {
+    /// What the broken store itself says of who wears what, if that is whole and the sidecar's next state, or if there
+    /// is no sidecar.
+    private func registry(of file: String, _ sidecar: Sidecar?) -> Sidecar? {
+        let path = Evidence(of: path).place(of: file)
+        guard let view = SalvageView(of: path, WriteAheadLog(of: path, readsIndex: true)) else {
+            return nil
+        }
+        defer { view.remove() }
+        guard let database = view.open() else { return nil }
+        defer { try? database.close() }
+        guard let found = try? database.read({ try Sidecar($0, at: started.wall) }) else {
+            return nil
+        }
+        return sidecar.map { found.change == $0.change + 1 && found.store == $0.store } ?? true
+            ? found : nil
+    }
+
+    private func begin(
+        _ sidecar: Sidecar?, isFresh: Bool, _ cause: QueueError?, _ written: ((Int64) -> Uptime?)?
+    ) throws(QueueError) -> Begun {
         let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
         do {
             try takeUpAside(database)
-            let begun = try database.write { db in
-                let start = try RunStart(db, bootID: bootID, nonce: nonce, reading: started)
-                try reportMissing(db, marker, wasThere: wasThere, start)
+            return try database.write { db in
+                let hadSamples = try Sidecar.storeID(db) != "0"
+                var start = try RunStart(
+                    db, bootID: bootID, nonce: nonce, reading: started, isFresh: isFresh)
+                if isFresh {
+                    try db.loseTime { assignment in
+                        Instant(
+                            boot: start.boot,
+                            uptime: written.map { $0(assignment) ?? started.uptime }
+                                ?? started.uptime)
+                    }
+                }
+                let isBroken = try noteEvidence(db, sidecar, cause)
+                start.salvage = try SalvageReport.latest(db)
+                if !isBroken { try reportMissing(db, sidecar, hadSamples, isFresh: isFresh) }
                 return Begun(
-                    database: database, start: start, findings: try StoreFindings(db))
+                    database: database, start: start, findings: try StoreFindings(db),
+                    isFresh: isFresh)
             }
-            // What fails is done by the next start.
-            try? marker.write(try database.unsafeRead(StoreMarker.id(of:)))
-            return begun
         } catch {
-            StoreFile.closeKeepingLog(database, path)
             throw QueueError("begin run", error).located(at: path)
         }
     }
 
-    /// Writes down that a store was here and is not any more. One that was broken is reported as broken.
+    /// Notes broken stores that lie beside this one and are not known to it yet. Returns whether there is one.
+    private func noteEvidence(
+        _ db: Database, _ sidecar: Sidecar?, _ cause: QueueError?
+    ) throws -> Bool {
+        let known = try String.fetchSet(db, sql: "SELECT broken_file FROM salvage")
+        let files = Evidence(of: path).files.filter { !known.contains($0) }
+        for file in files {
+            let isNewest = file == files.last
+            try db.execute(
+                sql: """
+                    INSERT INTO salvage (at_wall_us, broken_file, cause, stored, stored_through,
+                        stored_wall_us, is_exact)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    started.wall, file, cause?.cause.bounded ?? "it was found beside the store",
+                    isNewest ? sidecar?.samples : nil, isNewest ? sidecar?.lastSample : nil,
+                    isNewest ? sidecar?.at : nil, isNewest && sidecar?.isFinal == true,
+                ])
+        }
+        return !files.isEmpty
+    }
+
+    /// Writes down that a store was here and is not any more.
     private func reportMissing(
-        _ db: Database, _ marker: StoreMarker, wasThere: Bool, _ start: RunStart
+        _ db: Database, _ sidecar: Sidecar?, _ isOld: Bool, isFresh: Bool
     ) throws {
-        let isNew = try StoreMarker.id(of: db) != marker.known
-        guard start.salvage == nil else { return }
         let detail: String
-        switch (marker.known, wasThere) {
-        case (.some, true) where isNew: detail = "another store stands in its place"
-        case (.some, false) where isNew: detail = "its files are gone"
-        case (nil, false) where settings.isStoreExpected:
+        if isFresh {
+            detail = "its files are gone"
+        } else if let sidecar, try Sidecar.storeID(db) != sidecar.store {
+            detail = "another store stands in its place"
+        } else if sidecar == nil, !isOld, settings.isStoreExpected {
             detail = "its files are gone; there are tokens of its enrollments"
-        default: return
+        } else {
+            return
         }
-        try StoreFindings.insertMissing(
-            db, at: started.wall, detail, isCarried: false)
-    }
-}
-
-/// The file that says that a store was here, under a name of its own: a person who deletes the store's
-/// files by `queue.sqlite*` leaves it.
-struct StoreMarker: Sendable {
-    private let path: String
-    /// The identity of the store that was here; nil if there was none.
-    let known: String?
-
-    init(besides store: String) {
-        path = URL(fileURLWithPath: store).deletingLastPathComponent().path + "/store-id"
-        known = (try? String(contentsOfFile: path, encoding: .utf8))?
-            .trimmingCharacters(in: .whitespacesAndNewlines)
-    }
-
-    /// A store is known by the nonce of its first run.
-    static func id(of db: Database) throws -> String {
-        let nonce = try Int64.fetchOne(
-            db, sql: "SELECT nonce FROM run WHERE is_imported = 0 ORDER BY id LIMIT 1")
-        return String(UInt64(bitPattern: nonce ?? 0), radix: 16)
-    }
-
-    func write(_ id: String) throws {
-        guard id != known else { return }
-        try PrivateFile.replace(path, with: Data((id + "\n").utf8))
-    }
-}
-
-/// Files that only their owner may read, which are there whole or not at all.
-enum PrivateFile {
-    static func replace(_ path: String, with data: Data) throws {
-        let part = path + ".part"
-        unlink(part)
-        let descriptor = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw QueueError(errno: errno, "write file") }
-        defer {
-            close(descriptor)
-            unlink(part)
-        }
-        var done = 0
-        while done < data.count {
-            let count = data.withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress.map { $0 + done }, data.count - done)
-            }
-            guard count > 0 else { throw QueueError(errno: errno, "write file") }
-            done += count
-        }
-        guard fsync(descriptor) == 0, rename(part, path) == 0 else {
-            throw QueueError(errno: errno, "write file")
-        }
-        let directory = open(
-            URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
-        if directory >= 0 {
-            fsync(directory)
-            close(directory)
-        }
+        try StoreFindings.insertMissing(db, at: started.wall, detail, isCarried: false)
     }
 }

@@ -21,44 +21,65 @@ struct StorePages {
         var isFirst: Bool
         /// Whether there is no newer version of it: what it points to is still its own.
         var isNewest: Bool
+        /// The frame of the log that it is from; nil: it is the file's.
+        var frame: Int?
     }
 
-    /// Calls `body` with each page. A part of the disk that cannot be read is passed over.
-    ///
-    /// First what is left in `log` from before its last checkpoint, then the file, then the log.
-    func forEach(
-        _ log: WriteAheadLog, _ body: (_ page: Found) throws -> Void
-    ) throws(QueueError) {
-        let newest = Self.newestFrames(of: log)
-        do {
-            try forEachFrame(of: log, where: { !log.frames[$0].isCurrent }, body)
-            try Self.read(path, skip: 0, stride: pageBytes) { bytes, index in
-                let isNewest = newest[UInt32(truncatingIfNeeded: index + 1)] == nil
-                try body(Found(bytes: bytes, isFirst: index == 0, isNewest: isNewest))
+    /// Where a reader is that goes through all pages: first what is left in the log from before its last checkpoint,
+    /// then the file, then the log.
+    struct Position: Sendable {
+        fileprivate var part = 0
+        fileprivate var next = 0
+    }
+
+    /// The pages of the next megabyte; nil at the end. A part of the disk that cannot be read is passed over.
+    func next(_ position: inout Position, _ log: WriteAheadLog) -> [Found]? {
+        var fault: Int32?
+        while position.part < 3 {
+            let isFile = position.part == 1
+            let chunk =
+                isFile
+                ? Self.chunk(path, skip: 0, stride: pageBytes, &position.next, &fault)
+                : Self.chunk(
+                    path + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes,
+                    &position.next, &fault)
+            guard let chunk else {
+                position = Position(part: position.part + 1)
+                continue
             }
-            try forEachFrame(of: log, where: { log.frames[$0].isCurrent }, body)
-        } catch {
-            throw QueueError("salvage store", error)
+            let newest = Self.newestFrames(of: log)
+            return chunk.compactMap { bytes, index in
+                guard !isFile else {
+                    let isNewest = newest[UInt32(truncatingIfNeeded: index + 1)] == nil
+                    return Found(bytes: bytes, isFirst: index == 0, isNewest: isNewest)
+                }
+                guard bytes.count == log.frameBytes, index < log.frames.count,
+                    log.frames[index].isCurrent == (position.part == 2)
+                else { return nil }
+                let number = log.frames[index].page
+                return Found(
+                    bytes: Array(bytes[WriteAheadLog.frameHeaderBytes...]), isFirst: number == 1,
+                    isNewest: newest[number] == index, frame: index)
+            }
         }
+        return nil
     }
 
-    /// Calls `body` with the page of each frame that is wanted, as ``forEach(_:_:)`` does.
-    func forEachFrame(
-        of log: WriteAheadLog, where isWanted: (Int) -> Bool,
-        _ body: (_ page: Found) throws -> Void
-    ) throws {
-        let newest = Self.newestFrames(of: log)
-        try Self.read(
-            path + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes
-        ) { bytes, index in
-            guard bytes.count == log.frameBytes, index < log.frames.count,
-                isWanted(index)
-            else { return }
-            let number = log.frames[index].page
-            try body(
-                Found(
-                    bytes: Array(bytes[WriteAheadLog.frameHeaderBytes...]), isFirst: number == 1,
-                    isNewest: newest[number] == index))
+    /// Calls `body` with each page, or only with those of the log's own frames from `first` on.
+    func forEach(
+        _ log: WriteAheadLog, from first: Int?, _ body: (_ page: Found) -> Void
+    ) {
+        var position = Position()
+        while let pages = next(&position, log) {
+            for page in pages {
+                guard let first else {
+                    body(page)
+                    continue
+                }
+                if let frame = page.frame, frame >= first, log.frames[frame].isCurrent {
+                    body(page)
+                }
+            }
         }
     }
 
@@ -98,9 +119,9 @@ struct StorePages {
         return Self.octets(path, from: Int(number - 1) * pageBytes, count: pageBytes)
     }
 
-    /// As many as tell what a file is; none if it has fewer.
+    /// As many as tell that a file is a store, and the size of its pages; none if it has fewer.
     static func firstOctets(_ path: String) -> [UInt8] {
-        octets(path, from: 0, count: StoreFile.headerBytes) ?? []
+        octets(path, from: 0, count: 18) ?? []
     }
 
     private static func octets(_ path: String, from start: Int, count: Int) -> [UInt8]? {
@@ -113,35 +134,46 @@ struct StorePages {
 
     /// Calls `body` with each piece of `stride` bytes and its number; the last may be shorter. Pieces that
     /// cannot be read are passed over.
+    ///
+    /// - Returns: the `errno` of one that could not be read; nil if there is none.
+    @discardableResult
     static func read(
         _ path: String, skip: Int, stride: Int, _ body: ([UInt8], Int) throws -> Void
-    ) throws {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { return }
-        let size = Int(status.st_size)
-        var chunk = [UInt8](repeating: 0, count: stride * max(1, chunkBytes / stride))
-        var offset = skip
-        var index = 0
-        while offset < size {
-            let count = chunk.withUnsafeMutableBytes {
-                pread(descriptor, $0.baseAddress, $0.count, off_t(offset))
-            }
-            if count <= 0 {
-                // A sector that cannot be read: go on behind its page.
-                offset += stride
-                index += 1
-                continue
-            }
-            var at = 0
-            while at < count {
-                try body(Array(chunk[at..<min(at + stride, count)]), index)
-                at += stride
-                index += 1
-            }
-            offset += at
+    ) rethrows -> Int32? {
+        var next = 0
+        var fault: Int32?
+        while let pieces = chunk(path, skip: skip, stride: stride, &next, &fault) {
+            for (piece, index) in pieces { try body(piece, index) }
         }
+        return fault
+    }
+
+    /// The pieces of the next megabyte, from the one with the number `next` on; nil at the end.
+    static func chunk(
+        _ path: String, skip: Int, stride: Int, _ next: inout Int, _ fault: inout Int32?
+    ) -> [(piece: [UInt8], index: Int)]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno != ENOENT { fault = errno }
+            return nil
+        }
+        defer { close(descriptor) }
+        let size = Int(lseek(descriptor, 0, SEEK_END))
+        var chunk = [UInt8](repeating: 0, count: stride * max(1, chunkBytes / stride))
+        while skip + next * stride < size {
+            let count = pread(descriptor, &chunk, chunk.count, off_t(skip + next * stride))
+            if count > 0 {
+                let first = next
+                next += (count + stride - 1) / stride
+                return Swift.stride(from: 0, to: count, by: stride).map { at in
+                    (Array(chunk[at..<min(at + stride, count)]), first + at / stride)
+                }
+            }
+            if count < 0 { fault = errno }
+            // A sector that cannot be read: go on behind its page.
+            chunk = [UInt8](repeating: 0, count: stride)
+            next += 1
+        }
+        return nil
     }
 }

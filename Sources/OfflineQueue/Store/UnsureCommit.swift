@@ -77,9 +77,6 @@ struct UnsureCommit {
             Key(assignment: arrival.assignmentID, uptime: arrival.uptime, frame: frame))
     }
 
-    /// Whether there was such a commit, as far as its frames tell.
-    var hasFrames: Bool { !stored.isEmpty }
-
     /// Of so many frames, by assignment, those that the store does not have.
     func missing(_ counts: [Int64: Int]) -> [Int64: Int] {
         let found = Dictionary(grouping: stored) { $0.assignment }

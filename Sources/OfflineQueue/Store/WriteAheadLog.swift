@@ -39,6 +39,8 @@ struct WriteAheadLog: Sendable {
         var isGood: Bool { isCurrent && isLinked && page > 0 }
     }
 
+    /// The `errno` with which a part of it could not be read; nil if all of it was.
+    private(set) var unreadable: Int32?
     /// Bytes of the file; 0 if it is not there.
     private(set) var bytes = 0
     /// Bytes of a page, by the header; without one by that of the store, and without either those of a new store.
@@ -121,7 +123,8 @@ struct WriteAheadLog: Sendable {
         frames = []
         (isAnythingWritten, prefix, committed) = (false, 0, 0)
         var before = header
-        try? StorePages.read(path, skip: Self.headerBytes, stride: frameBytes) { bytes, index in
+        unreadable = StorePages.read(path, skip: Self.headerBytes, stride: frameBytes) {
+            bytes, index in
             add(bytes, index, &before)
         }
         // A log without a header is known by its first frame that continues another. The first of all has

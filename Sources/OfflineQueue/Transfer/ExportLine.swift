@@ -44,6 +44,19 @@ struct ExportLine: Sendable {
         return further.first { $0.name == destination }?.state
     }
 
+    /// The same as a line that is read.
+    var asRead: ImportLine {
+        ImportLine(
+            nonce: segment.nonce, number: sample.id &- segment.identityShift,
+            time: sample.time(segment.wallOffset),
+            timeUncertainty: sample.timeUncertainty(segment.clock), bootID: segment.bootID,
+            uptime: sample.uptime,
+            sensor: segment.sensor, assignment: segment.assignmentID, patient: segment.patient,
+            flags: UInt32(truncatingIfNeeded: sample.flags), frame: sample.frame, state: state,
+            further: Dictionary(
+                further.map { ($0.name, $0.state) }, uniquingKeysWith: { first, _ in first }))
+    }
+
     private var uuid: String {
         SampleIdentity(
             runNonce: segment.nonce, sample: sample.id &- segment.identityShift

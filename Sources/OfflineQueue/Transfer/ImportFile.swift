@@ -17,8 +17,8 @@ struct ImportLine: Sendable {
     var flags: UInt32
     var frame: [UInt8]
     var state: SampleState
-    /// The names of further destinations that it waits for.
-    var waitsFor: [String]
+    /// The states at further destinations, by their names.
+    var further: [String: SampleState]
 }
 
 extension ImportLine {
@@ -51,6 +51,8 @@ extension ImportLine {
     }
     /// It waits for the assignment's own destination where it comes from.
     var isWaiting: Bool { state.isUnsent }
+    /// The names of further destinations that it waits for.
+    var waitsFor: [String] { further.filter { $0.value.isUnsent }.keys.sorted() }
     /// More than any gateway has.
     private static let furtherMax = 64
     /// Eight thousand years: longer than any machine runs.
@@ -100,8 +102,7 @@ extension ImportLine {
             timeUncertainty: fields.timeUncertainty.map { .milliseconds($0) }, bootID: fields.boot,
             uptime: fields.uptime, sensor: fields.sensor.uppercased(),
             assignment: fields.assignment, patient: fields.patient, flags: fields.flags,
-            frame: frame, state: fields.state,
-            waitsFor: further.filter { $0.value.isUnsent }.keys.sorted())
+            frame: frame, state: fields.state, further: further)
     }
 
     private static func reason(_ error: any Error) -> String {

@@ -12,6 +12,8 @@ struct SampleImport: Sendable {
         /// Recorded by this very store: it has the samples up to some number, or had them.
         var isOwn: Bool
         var boot: Int64
+        /// Whether the registry knows it: a store that was put in this one's place has runs of its own.
+        var isKnown = true
     }
     /// An assignment of the file in one of its runs, and where samples of it go here: the first destination
     /// is the own one of an assignment here.
@@ -21,6 +23,8 @@ struct SampleImport: Sendable {
     }
     private struct Segment: Sendable {
         var id: Int64
+        var run: Int64
+        var firstSample: Int64
         var shift: Int64
         var count = 0
         var lastSample: Int64
@@ -29,11 +33,25 @@ struct SampleImport: Sendable {
         var day: Int64?
         /// Of all its samples; nil without a time.
         var wallOffset: WallOffset?
+        /// Nil: all of it waits.
+        var states: States?
+    }
+    /// Why samples of a broken store are dead or dropped: nobody knows any more.
+    static let saved = "saved"
+
+    private struct States: Sendable, Hashable {
+        var own: SampleState
+        /// By the number of the destination.
+        var further: [Int64: SampleState] = [:]
     }
 
     private let survey: ImportSurvey
-    private let target: ImportTarget
+    /// Nil: each sample goes where it was, with the state that it had. It was this store's, or that of a broken one
+    /// before it.
+    private let target: ImportTarget?
     private let settings: QueueSettings
+    /// Gaps that nobody can explain but by the broken store, which end where a sample was.
+    private var found: [Int64: [Int64: [Uptime]]] = [:]
     private(set) var nextSample: Int64 = 0
     private(set) var newAssignments: Set<Int64> = []
     var summary = ImportSummary()
@@ -60,6 +78,13 @@ struct SampleImport: Sendable {
         self.settings = settings
     }
 
+    /// Brings home what a broken store holds.
+    init(home settings: QueueSettings) {
+        survey = ImportSurvey(patient: nil, times: .epoch ..< .epoch)
+        target = nil
+        self.settings = settings
+    }
+
     /// Rows after which the import checks the room again.
     private static let roomRows = 500
     private var roomRowsLeft = 0
@@ -80,17 +105,74 @@ struct SampleImport: Sendable {
         for sample in slice { try add(sample, insertion, db) }
         try seen?.write(db)
         for segment in segments.values { try write(segment, db) }
+        for (assignment, boots) in found {
+            for (boot, uptimes) in boots {
+                try db.cover(assignment, boot: boot, with: uptimes)
+            }
+        }
+        found = [:]
+    }
+
+    /// Stores frames that no measurement could be read from, in segments of their own.
+    mutating func store(
+        undecodable frames: [(frame: ImportLine, fault: String)], from nextSample: Int64,
+        _ db: Database
+    ) throws {
+        var segments: [Place: Int64] = [:]
+        for (frame, fault) in frames {
+            let run = try run(of: frame, db)
+            let assignment = try home(of: frame, run, db)
+            let data = Data(frame.frame)
+            let isThere = try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM undecodable u JOIN segment s ON s.id = u.segment
+                            WHERE s.run = ? AND s.assignment = ? AND u.uptime_us = ? AND u.frame = ?)
+                        """), arguments: [run.id, assignment, frame.uptime, data])
+            if isThere == true { continue }
+            let place = Place(source: source(of: frame), destinations: [])
+            if segments[place] == nil {
+                let before = nextSample - 1
+                try db.execute(
+                    sql: """
+                        INSERT INTO segment (id, assignment, run, first_sample, last_sample,
+                            settled_through, pruned_through, first_uptime_us, last_uptime_us,
+                            wall_offset_us)
+                        VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?5, ?6, ?6, ?7)
+                        """,
+                    arguments: [
+                        try db.nextNumber(of: "segment"), assignment, run.id, nextSample, before,
+                        frame.uptime, try offset(of: frame, run, db),
+                    ])
+                segments[place] = db.lastInsertedRowID
+                try Commit.beginFurtherDeliveries(
+                    db, of: db.lastInsertedRowID, assignment, after: before)
+            }
+            let segment = segments[place]
+            try db.execute(
+                sql: """
+                    INSERT INTO undecodable (segment, uptime_us, fault, frame)
+                    VALUES (?, ?, ?, ?)
+                    """, arguments: [segment, frame.uptime, fault.bounded, data])
+            try db.execute(
+                sql: """
+                    UPDATE segment SET received = received + 1, undecodable = undecodable + 1,
+                        last_uptime_us = max(last_uptime_us, ?)
+                    WHERE id = ?
+                    """, arguments: [frame.uptime, segment])
+        }
     }
 
     private mutating func add(
         _ sample: ImportLine, _ insertion: SampleInsertion, _ db: Database
     ) throws {
         let destinations = destinations(of: sample)
-        guard !destinations.isEmpty else {
+        guard target == nil || !destinations.isEmpty else {
             summary.settled += 1
             return
         }
         let run = try run(of: sample, db)
+        if target == nil, try db.isErased(assignment: sample.assignment) { return }
         switch try standing(of: sample, run, db) {
         case .new: unsure[source(of: sample)] = nil
         case .known:
@@ -103,7 +185,10 @@ struct SampleImport: Sendable {
         }
         try takeRoom(for: sample, db)
         let id = place(sample)
-        let assignment = try assignment(of: sample, to: destinations, run, db)
+        let assignment =
+            target == nil
+            ? try home(of: sample, run, db)
+            : try assignment(of: sample, to: destinations, run, db)
         var segment = try segment(of: assignment, run, id: id, sample, db)
         try insertion.insert(
             SampleRow(
@@ -114,6 +199,15 @@ struct SampleImport: Sendable {
         segment.lastUptime = max(segment.lastUptime, sample.uptime)
         segments[assignment] = segment
         summary.added += 1
+        guard target == nil else { return }
+        found[assignment, default: [:]][run.boot, default: []].append(sample.uptime)
+        if segment.states?.own == .dead {
+            try DeliveryBooks(segment: segment.id).insertLetter(db, ofSaved: id)
+        }
+        for (destination, state) in segment.states?.further ?? [:] where state == .dead {
+            try DeliveryBooks(segment: segment.id, further: destination)
+                .insertLetter(db, ofSaved: id)
+        }
     }
 
     private func source(of sample: ImportLine) -> ImportSurvey.Key {
@@ -139,6 +233,7 @@ struct SampleImport: Sendable {
 
     /// The destinations here for which it waits there.
     private func destinations(of sample: ImportLine) -> [Int64] {
+        guard let target else { return [] }
         var found = sample.isWaiting ? [target.enrollmentID] : []
         for name in sample.waitsFor where !target.without.contains(name) {
             if let id = target.further[name], !found.contains(id) { found.append(id) }
@@ -193,11 +288,14 @@ struct SampleImport: Sendable {
         // It was here, and is done with.
         if try seen?.has(sample.number, db) ?? false { return .known }
         if run.isOwn {
-            if sample.number <= stored.lastGiven {
+            // A store before this one gave the lower ones.
+            if target != nil || sample.number >= stored.firstGiven,
+                sample.number <= stored.lastGiven
+            {
                 return stored.isSettled(sample) ? .known : .unsure(.lost)
             }
             // It would give the same number to another sample.
-            if run.id == currentRun { return .unsure(.runGoesOn) }
+            if target != nil, run.id == currentRun { return .unsure(.runGoesOn) }
         }
         try seen?.insert(sample.number, db)
         taken[sample.identity] = sample
@@ -209,6 +307,7 @@ struct SampleImport: Sendable {
         let nonce = Int64(bitPattern: sample.nonce)
         var row = try Row.fetchOne(
             db, sql: "SELECT id, is_imported, boot FROM run WHERE nonce = ?", arguments: [nonce])
+        let isKnown = row != nil
         if row == nil {
             let boot = try boot(of: sample, db)
             try db.execute(
@@ -220,9 +319,10 @@ struct SampleImport: Sendable {
             )
         }
         let run = Run(
-            id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0)
+            id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0,
+            isKnown: isKnown)
         // The first file may have been written before that boot's clock was known.
-        if !run.isOwn, let offset = survey.offsets[sample.nonce],
+        if !run.isOwn, let offset = survey.offsets[sample.nonce] ?? own(offsetOf: sample),
             var clock = try BootClock(db, boot: run.boot), clock.offset == nil
         {
             _ = clock.set(offset, at: sample.uptime)
@@ -238,6 +338,12 @@ struct SampleImport: Sendable {
             arguments: [sample.bootID])
         return try Int64.fetchOne(
             db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [sample.bootID]) ?? 0
+    }
+
+    /// What the broken store knew of its boots is known here but for the newest.
+    private func own(offsetOf sample: ImportLine) -> WallOffset? {
+        guard target == nil else { return nil }
+        return sample.time.map { WallOffset(utc: $0, uptime: sample.uptime) }
     }
 
     /// How far UTC was ahead of a sample's uptime: a line without a time has that of its run or of its boot.
@@ -282,15 +388,68 @@ struct SampleImport: Sendable {
         return id
     }
 
+    /// The assignment that it had; one without an enrollment, ended as it begins, if that is not known here: it must not
+    /// go to a patient who may be another one.
+    private mutating func home(
+        of sample: ImportLine, _ run: Run, _ db: Database
+    ) throws -> Int64 {
+        let place = Place(source: source(of: sample), destinations: [])
+        if let known = assignments[place] { return known }
+        let there =
+            run.isKnown
+            ? try Int64.fetchOne(
+                db,
+                sql: """
+                    SELECT a.id FROM assignment a JOIN sensor n ON n.id = a.sensor
+                    WHERE a.id = ? AND n.address = ?
+                    """, arguments: [sample.assignment, sample.sensor]) : nil
+        if let there {
+            assignments[place] = there
+            return there
+        }
+        try db.execute(
+            sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
+            arguments: [sample.sensor])
+        let id = try db.nextNumber(of: "assignment")
+        try db.execute(
+            sql: """
+                INSERT INTO assignment (id, sensor, began_boot, began_uptime_us, began_wall_us,
+                    ended_boot, ended_uptime_us, ended_wall_us)
+                VALUES (?1, (SELECT id FROM sensor WHERE address = ?2), ?3, ?4, ?5, ?3, ?4, ?5)
+                """,
+            arguments: [id, sample.sensor, run.boot, sample.uptime, sample.time])
+        assignments[place] = id
+        newAssignments.insert(id)
+        return id
+    }
+
+    /// Where the samples of a segment stand, all of them alike.
+    private func states(
+        of sample: ImportLine, _ assignment: Int64, _ db: Database
+    ) throws -> States? {
+        guard target == nil else { return nil }
+        func plain(_ state: SampleState) -> SampleState { state == .held ? .pending : state }
+        var states = States(own: plain(sample.state))
+        for (name, state) in sample.further {
+            let id = try Int64.fetchOne(
+                db.cachedStatement(sql: "SELECT id FROM enrollment WHERE name = ?"),
+                arguments: [name])
+            if let id { states.further[id] = plain(state) }
+        }
+        return states
+    }
+
     private mutating func segment(
         of assignment: Int64, _ run: Run, id: Int64, _ sample: ImportLine, _ db: Database
     ) throws -> Segment {
         let uptime = sample.uptime
         let offset = try offset(of: sample, run, db)
         let day = offset?.utc(uptime)?.day
+        let states = try states(of: sample, assignment, db)
         if let known = segments[assignment] {
             if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax,
-                known.day == day, known.wallOffset == offset
+                known.day == day, known.wallOffset == offset, known.states == states,
+                known.run == run.id
             {
                 return known
             }
@@ -307,16 +466,16 @@ struct SampleImport: Sendable {
                 uptime, uptime, shift, offset,
             ])
         let segment = Segment(
-            id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime,
-            day: day,
-            wallOffset: offset)
+            id: db.lastInsertedRowID, run: run.id, firstSample: id, shift: shift,
+            lastSample: id - 1,
+            lastUptime: uptime, day: day, wallOffset: offset, states: states)
         try Commit.beginFurtherDeliveries(db, of: segment.id, assignment, after: id - 1)
         return segment
     }
 
     /// The patient that an assignment names: none where the enrollment itself does.
     private func patient(at destinations: [Int64]) -> String? {
-        destinations.first == target.enrollmentID ? target.patient : survey.patient
+        destinations.first == target?.enrollmentID ? target?.patient : survey.patient
     }
 
     private func write(_ segment: Segment, _ db: Database) throws {
@@ -326,6 +485,61 @@ struct SampleImport: Sendable {
                 WHERE id = ?4
                 """,
             arguments: [segment.count, segment.lastSample, segment.lastUptime, segment.id])
+        guard let states = segment.states else { return }
+        func settle(_ books: DeliveryBooks, _ state: SampleState) throws {
+            guard !state.isUnsent else { return }
+            let isDropped = state == .dropped
+            try books.move(
+                db, through: segment.lastSample, delivered: state == .delivered ? segment.count : 0,
+                dead: state == .dead ? segment.count : 0, dropped: isDropped ? segment.count : 0)
+            guard isDropped else { return }
+            try books.note(db, dropped: segment.count, Self.saved)
+            try books.note(db, dropped: segment.firstSample...segment.lastSample, Self.saved)
+        }
+        try settle(DeliveryBooks(segment: segment.id), states.own)
+        let further = try Int64.fetchAll(
+            db, sql: "SELECT destination FROM further_delivery WHERE segment = ?",
+            arguments: [segment.id])
+        for destination in further {
+            if let state = states.further[destination] {
+                try settle(DeliveryBooks(segment: segment.id, further: destination), state)
+            } else {
+                // It came before that destination was added.
+                try db.execute(
+                    sql: """
+                        UPDATE further_delivery SET settled_through = ?, before = ?
+                        WHERE segment = ? AND destination = ?
+                        """,
+                    arguments: [segment.lastSample, segment.count, segment.id, destination])
+            }
+        }
+    }
+}
+
+extension DeliveryBooks {
+    /// A dead letter of a broken store. Why it was refused is not known any more.
+    fileprivate func insertLetter(_ db: Database, ofSaved id: Int64) throws {
+        let (table, columns) =
+            further == nil
+            ? ("dead_letter", "sample, segment, reason, diagnostics")
+            : ("further_dead_letter", "sample, segment, reason, diagnostics, destination")
+        let values: StatementArguments = [id, segment, SampleImport.saved, ""]
+        try db.execute(
+            sql: """
+                INSERT INTO \(table) (\(columns)) VALUES (?, ?, ?, ?\(further == nil ? "" : ", ?"))
+                """,
+            arguments: values + (further.map { [$0] } ?? []))
+    }
+}
+
+extension Database {
+    fileprivate func isErased(assignment: Int64) throws -> Bool {
+        try Bool.fetchOne(
+            cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM erased_number
+                        WHERE kind = 'assignment' AND number = ?)
+                    """), arguments: [assignment]) ?? false
     }
 }
 
@@ -348,7 +562,8 @@ private struct StoredRun: Sendable {
 
     private let run: Int64
     private var shifted: [Shifted] = []
-    /// The highest number that the run gave here; 0 if it gave none.
+    /// The lowest and the highest number that the run gave here; none if that is 0.
+    private(set) var firstGiven = Int64.max
     private(set) var lastGiven: Int64 = 0
     /// What every destination is done with of the samples that the run gave here, by the sensor's address.
     private var settled: [String: [ClosedRange<Int64>]] = [:]
@@ -377,6 +592,7 @@ private struct StoredRun: Sendable {
             bounds[shift] =
                 min(known?.lowerBound ?? first, first)...max(known?.upperBound ?? last, last)
             guard shift == 0, segment["is_imported"] as Bool? != true else { continue }
+            firstGiven = min(firstGiven, first)
             lastGiven = max(lastGiven, last)
             let floor: Int64 = segment["floor"] ?? 0
             if first <= floor {

@@ -252,7 +252,9 @@ struct ExportedSegment: Sendable {
     var clock: BootClock?
     var sensor: String
     var patient: String?
+}
 
+extension ExportedSegment {
     init?(_ db: Database, _ id: Int64) throws {
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -281,11 +283,8 @@ struct ExportedSegment: Sendable {
             let first: Int64 = range[1] ?? 0
             dropped[range[0] ?? 0, default: []].append(first...max(first, range[2] ?? 0))
         }
-        own = Delivery(
-            name: row[8], settledThrough: row[0] ?? 0, isHeld: row[9] ?? true,
-            dropped: dropped[0] ?? [])
         let isUntimed = row[5] as Int64? == nil
-        further = try Row.fetchAll(
+        let further = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT d.destination, e.name, d.settled_through,
@@ -293,7 +292,7 @@ struct ExportedSegment: Sendable {
                     FROM further_delivery d JOIN enrollment e ON e.id = d.destination
                     WHERE d.segment = ? ORDER BY e.name
                     """), arguments: [id]
-        ).map { row in
+        ).map { row -> (id: Int64, delivery: Delivery) in
             let destination: Int64 = row[0] ?? 0
             return (
                 destination,
@@ -302,14 +301,14 @@ struct ExportedSegment: Sendable {
                     dropped: dropped[destination] ?? [])
             )
         }
-        identityShift = row[1] ?? 0
-        assignmentID = row[2] ?? 0
-        nonce = try SampleIdentity.nonce(stored: row[3])
-        bootID = row[4] ?? ""
-        wallOffset = row[5]
-        clock = try BootClock(db, boot: row[10] ?? 0)
-        sensor = row[6] ?? ""
-        patient = row[7]
+        self.init(
+            own: Delivery(
+                name: row[8], settledThrough: row[0] ?? 0, isHeld: row[9] ?? true,
+                dropped: dropped[0] ?? []),
+            further: further, identityShift: row[1] ?? 0, assignmentID: row[2] ?? 0,
+            nonce: try SampleIdentity.nonce(stored: row[3]), bootID: row[4] ?? "",
+            wallOffset: row[5], clock: try BootClock(db, boot: row[10] ?? 0),
+            sensor: row[6] ?? "", patient: row[7])
     }
 }
 

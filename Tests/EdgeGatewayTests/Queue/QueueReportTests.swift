@@ -15,8 +15,9 @@ import Testing
         received: 10, stored: 9, undecodable: 1, refused: [:], delivered: 3, pending: 2,
         held: ["not-enrolled": 2], dead: 1, dropped: ["purged": 1], buffered: 0, balanced: true)
     private static let salvage = SalvagedStoreReport(
-        at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", carried: 8, damaged: 1,
-        orphaned: 0, lost: 2, acknowledged: false)
+        at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", stored: 10,
+        storedAt: noon, carried: 8, damaged: 1, orphaned: 0, unknown: 2, done: true,
+        acknowledged: false)
     private static let queue = QueueReport(
         balance: balance, destinations: [], oldestUnsent: noon, usedBytes: 3 << 20,
         reclaimableBytes: 1 << 20, logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new",
@@ -50,7 +51,8 @@ import Testing
                 + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#
                 + #""salvages":[{"acknowledged":false,"at":"2026-12-01T12:00:00Z","#
                 + #""broken_file":"queue.sqlite.broken-1","carried":8,"cause":"malformed","#
-                + #""damaged":1,"lost":2,"orphaned":0}],"used_bytes":3145728}"#)
+                + #""damaged":1,"done":true,"orphaned":0,"stored":10,"#
+                + #""stored_at":"2026-12-01T12:00:00Z","unknown":2}],"used_bytes":3145728}"#)
     }
 
     @Test func samplesAndLettersAreLists() throws {

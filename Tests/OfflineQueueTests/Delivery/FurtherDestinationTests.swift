@@ -232,7 +232,9 @@ struct FurtherDestinationTests {
         #expect(try await queue.balance(of: .enrollment(scene.elsewhere)) == before)
         #expect(try await queue.balance(of: .enrollment(scene.own)).delivered == 60)
         let rest = try await queue.deliverAll(scene.elsewhere)
-        #expect(rest.map(\.id) == Array(22...60))
+        let nonce = scene.queue.runNonce
+        let expected = (22...60).map { SampleIdentity(runNonce: nonce, sample: $0).description }
+        #expect(rest.map(\.uuid) == expected)
         #expect(try await queue.furtherDestinations(of: scene.assignment.id) == [scene.elsewhere])
         #expect(try await queue.audit().isClean)
     }

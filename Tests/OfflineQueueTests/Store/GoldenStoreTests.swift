@@ -26,7 +26,9 @@ struct GoldenStoreTests {
         for companion in ["-wal", "-shm", ".lock"] {
             try? FileManager.default.removeItem(atPath: path + companion)
         }
-        try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent("store-id"))
+        for name in ["store-registry-0", "store-registry-1"] {
+            try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent(name))
+        }
     }
 
     @Test(.enabled(if: !isMaking), arguments: versions)

@@ -82,7 +82,9 @@ struct KillTests {
                 case .pruned, .ledgerKept: 20
                 case .assignmentChanged, .assignmentGaps: 6
                 // In tests of their own: here no patient is erased, the tables are there, the disk has room.
-                case .eraseRegistry, .erased, .migrate, .asideTakenUp: nil
+                case .eraseRegistry, .erased, .migrate, .asideTakenUp, .evidenceRenamed,
+                    .sliceSaved:
+                    nil
                 case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: 5
                 }
         }

@@ -97,7 +97,10 @@ struct MissingStoreTests {
         #expect(await queue.health().missing?.detail.contains("replaced") == true)
         #expect(try await queue.balance().stored == 1)
         let names = try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
-        let broken = try #require(names.first { $0.contains(".broken-") && !$0.hasSuffix("-wal") })
+        let broken = try #require(
+            names.first {
+                $0.contains(".broken-") && !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm")
+            })
         let kept = store.directory.appendingPathComponent(broken).path
         #expect(FileManager.default.contents(atPath: kept) == stranger)
     }

@@ -139,7 +139,7 @@ struct OtherVersionTests {
         }
         let queue = try await store.open(clock, bootID: "boot-2")
         let report = try #require(await queue.health().salvage)
-        #expect(report.carried == world.rows && report.lost == 0, "\(report)")
+        #expect(report.carried == world.rows && report.unknown == 0, "\(report)")
         #expect(try await queue.sensors().count == 3)
         #expect(try await queue.audit().isClean)
     }

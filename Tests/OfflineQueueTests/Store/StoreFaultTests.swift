@@ -42,7 +42,7 @@ struct StoreFaultTests {
         let queue = try await store.open(clock)
         _ = try await Worn(queue)
         let files = try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
-        #expect(files.count == 5)
+        #expect(files.count == 6)
         for file in files {
             let path = store.directory.appendingPathComponent(file).path
             let attributes = try FileManager.default.attributesOfItem(atPath: path)

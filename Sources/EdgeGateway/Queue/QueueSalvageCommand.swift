@@ -1,0 +1,60 @@
+import ArgumentParser
+import Basics
+import Foundation
+import OfflineQueue
+
+/// `queue salvage`
+struct SalvageFileReport: Codable, Equatable {
+    var file: String
+    var samples: Int
+    /// Left out because their row fails its checksum.
+    var damaged: Int
+    /// Left out because nobody knows whose they are.
+    var orphaned: Int
+}
+
+struct QueueSalvageCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "salvage", abstract: "Reads a broken store, and writes its samples to a file.",
+        discussion: """
+            The gateway does this by itself with a store that breaks. The command does it on any \
+            machine, with a copy: of the file, its write-ahead log (-wal) and index (-shm), and of \
+            store-registry-0 and store-registry-1 in the same directory, which name the patients. It \
+            changes none of them. `queue import` reads what it writes. If samples are left out, it \
+            exits with 1 when all others are written.
+
+            Example: edge-gateway queue salvage queue.sqlite.broken-20261201T000000Z saved.ndjson
+            """)
+
+    @Argument(help: "The broken store.", completion: .file())
+    var store: String
+    @Argument(help: "The file to write; an existing one is not overwritten.", completion: .file())
+    var file: String
+    @Flag(help: "Include delivered, dropped and dead samples.")
+    var all = false
+    @Flag(help: "Print JSON instead of text.")
+    var json = false
+
+    func run() async throws {
+        let output = try OutputFile(file)
+        let summary = try StoreAccess.read(store) {
+            try SampleQueue.salvage(path: store, selection: all ? .everything : .unsent) {
+                try output.write($0)
+            }
+        }
+        try output.finish()
+        let report = SalvageFileReport(
+            file: file, samples: summary.samples, damaged: summary.unread.damaged,
+            orphaned: summary.unread.orphaned)
+        if json {
+            try Terminal.printJSON(report)
+        } else {
+            Terminal.print("\(report.samples.counted("sample is", "samples are")) in \(file)")
+        }
+        guard report.damaged + report.orphaned > 0 else { return }
+        Terminal.complain(
+            "\(report.damaged.counted("damaged sample was", "damaged samples were")) left out, and "
+                + "\(report.orphaned) of which nobody knows whose they are")
+        throw ExitCode(CommandExit.notWell.rawValue)
+    }
+}

@@ -1,0 +1,79 @@
+import Basics
+import GRDB
+
+// A fresh store knows nothing of the time before it. All of it is `store-lost`, until samples and gaps that were
+// saved speak for their parts.
+
+extension Database {
+    /// The time of each assignment up to `begin` of its ledger here, or to its end, is lost.
+    func loseTime(until begin: (_ assignment: Int64) -> Instant) throws {
+        for row in try Row.fetchAll(self, sql: "SELECT * FROM assignment") {
+            guard let id = row["id"] as Int64?, let boot = row["began_boot"] as Int64?,
+                let uptime = row["began_uptime_us"] as Uptime?
+            else { continue }
+            var end = begin(id)
+            if let boot = row["ended_boot"] as Int64?,
+                let uptime = row["ended_uptime_us"] as Uptime?
+            {
+                end = Instant(boot: boot, uptime: uptime)
+            }
+            try insertLost(id, from: Instant(boot: boot, uptime: uptime), until: end)
+        }
+    }
+
+    /// Samples of an assignment were saved that came at these uptimes of a boot.
+    func cover(_ assignment: Int64, boot: Int64, with uptimes: [Uptime]) throws {
+        let uptimes = uptimes.sorted()
+        guard var from = uptimes.first, var until = uptimes.first else { return }
+        for uptime in uptimes {
+            if GapLedger.isGap(from: until, until: uptime) {
+                try explain(
+                    assignment, from: Instant(boot: boot, uptime: from),
+                    until: Instant(boot: boot, uptime: until), as: nil)
+                from = uptime
+            }
+            until = uptime
+        }
+        try explain(
+            assignment, from: Instant(boot: boot, uptime: from),
+            until: Instant(boot: boot, uptime: until), as: nil)
+    }
+
+    /// What is lost of this time has a cause after all, or with nil a sample.
+    func explain(
+        _ assignment: Int64, from: Instant, until: Instant, as cause: GapCause?
+    ) throws {
+        let lost = try Row.fetchAll(
+            cachedStatement(
+                sql: """
+                    SELECT id, from_boot, from_uptime_us, until_boot, until_uptime_us FROM gap
+                    WHERE assignment = ?1 AND cause = 'store-lost' AND until_boot IS NOT NULL
+                        AND (from_boot, from_uptime_us) <= (?4, ?5)
+                        AND (until_boot, until_uptime_us) >= (?2, ?3)
+                    """),
+            arguments: [assignment, from.boot, from.uptime, until.boot, until.uptime])
+        for row in lost {
+            let begin = Instant(boot: row[1] ?? 0, uptime: row[2] ?? .zero)
+            let end = Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero)
+            try execute(sql: "DELETE FROM gap WHERE id = ?", arguments: [row[0] as Int64?])
+            try insertLost(assignment, from: begin, until: min(from, end))
+            try insertLost(assignment, from: max(until, begin), until: end)
+            if let cause, max(from, begin) < min(until, end) {
+                try insertGap(of: assignment, cause, from: max(from, begin), until: min(until, end))
+            }
+        }
+    }
+
+    private func insertLost(_ assignment: Int64, from: Instant, until: Instant) throws {
+        guard from < until,
+            from.boot != until.boot || GapLedger.isGap(from: from.uptime, until: until.uptime)
+        else { return }
+        try insertGap(of: assignment, .storeLost, from: from, until: until)
+    }
+}
+
+extension Instant: Comparable {
+    static func < (one: Instant, other: Instant) -> Bool {
+        (one.boot, one.uptime) < (other.boot, other.uptime)
+    }
+}

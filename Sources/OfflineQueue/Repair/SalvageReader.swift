@@ -1,0 +1,327 @@
+import Basics
+import Foundation
+import GRDB
+
+/// Reads the files of a broken store, and changes nothing of them: samples with their identity, arrival and state, as
+/// lines of an export.
+///
+/// SQLite never opens the broken file, nor its log: it reads a second name of the file beside a log made of the sound
+/// frames (``SalvageView``). What SQLite cannot reach is found in the bytes of the pages by its checksum, so that it does
+/// not matter what became of the tree above it. A sample is never changed after it was written: any version of a row is
+/// the right one.
+public final class SalvageReader {
+    /// What was found that is in no line.
+    public struct Unread: Sendable, Hashable {
+        /// Rows that fail their checksum, and of which there is no sound version.
+        public internal(set) var damaged = 0
+        /// Samples of which nobody knows whose they are: neither their run nor their assignment.
+        public internal(set) var orphaned = 0
+        /// The highest number of a sample that was found.
+        public internal(set) var last: Int64 = 0
+    }
+
+    /// What is in no line as far as the reader has come.
+    public var unread: Unread {
+        Unread(
+            damaged: damaged.count { !seen.contains($0) }, orphaned: orphaned, last: seen.last ?? 0)
+    }
+
+    /// Gaps of the broken store, by assignment.
+    let gaps: [SalvageSource.Values]
+    private let log: WriteAheadLog
+    private let pages: StorePages
+    private let overflow: PageCarver.Overflow
+    private let view: SalvageView?
+    private let database: DatabaseQueue?
+    private let source: SalvageSource
+    private let erased: Set<Int64>
+    private let letters: [Int64: [ExportedLetters.Place: Bool]]
+    private var segments: [Int64: (row: SegmentRow, exported: ExportedSegment)?] = [:]
+    private var seen = NumberRanges()
+    private var damaged: Set<Int64> = []
+    private var orphaned = 0
+    /// The last sample that was read through SQLite; nil when that is over.
+    private var cursor: Int64? = 0
+    private var isCarved: Bool
+    private var position = StorePages.Position()
+    /// Bounds the memory for the count of damaged rows, not the salvage.
+    private static let damagedMax = 100_000
+    private static let batchRows = 1_000
+
+    /// Looks at the files of the store at `path`, and at the sidecar of the store that it broke from, which is in the
+    /// same directory.
+    public convenience init(path: String) throws(QueueError) {
+        try self.init(path: path, sidecar: Sidecar.newest(besides: path))
+    }
+
+    init(path: String, sidecar: Sidecar?) throws(QueueError) {
+        guard StoreFile.isThere(path) else { throw QueueError(errno: ENOENT, "salvage store") }
+        let log = WriteAheadLog(of: path, readsIndex: true)
+        self.log = log
+        pages = StorePages(path: path, log)
+        overflow = pages.overflow(log)
+        view = SalvageView(of: path, log)
+        database = view?.open()
+        do throws(QueueError) {
+            source = try SalvageSource(path: path, log: log, database, sidecar)
+        } catch {
+            try? database?.close()
+            view?.remove()
+            throw error
+        }
+        // A file of another gateway may lie in the place of this one's.
+        let isOurs = sidecar == nil || sidecar?.store == source.storeID
+        gaps = isOurs ? (source.rows["gap"] ?? [:]).sorted { $0.key < $1.key }.map(\.value) : []
+        // In the store they have no checksum: a damaged number would take a patient away who is still there.
+        erased =
+            sidecar?.erasedAssignments
+            ?? SalvageSource.erasedAssignments(source.unnumbered["erased_number"] ?? [])
+        var letters: [Int64: [ExportedLetters.Place: Bool]] = [:]
+        for (id, row) in source.rows["dead_letter"] ?? [:] {
+            letters[id, default: [:]][.own] = SegmentRow.number(row, "is_requeued") != 0
+        }
+        for row in (source.rows["further_dead_letter"] ?? [:]).values {
+            guard let id = SegmentRow.number(row, "sample"),
+                let destination = SegmentRow.number(row, "destination")
+            else { continue }
+            letters[id, default: [:]][.further(destination)] =
+                SegmentRow.number(row, "is_requeued") != 0
+        }
+        self.letters = letters
+        // With every frame in order, and every page reached, nothing can be anywhere else.
+        isCarved = database == nil || log.damage != nil
+        if database == nil { cursor = nil }
+    }
+
+    deinit {
+        try? database?.close()
+        view?.remove()
+    }
+
+    /// The next samples, mostly in the order of their numbers; nil at the end.
+    func next() -> [ExportLine]? {
+        while true {
+            let rows: [SampleRow]
+            if let cursor {
+                rows = fetch(after: cursor)
+            } else if isCarved, let pages = pages.next(&position, log) {
+                rows = pages.flatMap(carve).sorted { $0.id < $1.id }
+            } else {
+                return nil
+            }
+            let lines = rows.compactMap(line)
+            if !lines.isEmpty { return lines }
+        }
+    }
+
+    /// Frames that no measurement could be read from, with the fault of each.
+    func undecodable() -> [(frame: ImportLine, fault: String)] {
+        (source.rows["undecodable"] ?? [:]).sorted { $0.key < $1.key }.compactMap { _, row in
+            guard let id = SegmentRow.number(row, "segment"), let segment = segment(id)?.exported,
+                !erased.contains(segment.assignmentID),
+                let uptime = row["uptime_us"].flatMap(Uptime.fromDatabaseValue),
+                let fault = row["fault"].flatMap(String.fromDatabaseValue),
+                let frame = row["frame"].flatMap(Data.fromDatabaseValue)
+            else { return nil }
+            let sample = SampleRow(
+                id: 0, segment: id, uptime: uptime,
+                uncertainty: nil, flags: 0, frame: [UInt8](frame))
+            return (ExportLine(sample, segment, letters: [:]).asRead, fault)
+        }
+    }
+
+    // MARK: - Rows
+
+    private func fetch(after id: Int64) -> [SampleRow] {
+        var step: Int64 = 1
+        while let database {
+            let rows = try? database.unsafeRead { db in
+                try Row.fetchAll(
+                    db,
+                    sql: """
+                        SELECT \(SampleColumn.list) FROM sample WHERE id > ? ORDER BY id
+                        LIMIT \(Self.batchRows)
+                        """, arguments: [id &+ step &- 1]
+                ).map { SampleRow($0) }
+            }
+            if let rows {
+                cursor = rows.last?.id
+                return rows
+            }
+            // A page that SQLite cannot read: on behind it. The rows there are looked for in the pages.
+            isCarved = true
+            guard step < SampleIdentity.sampleMax / 2 else { break }
+            step *= 2
+        }
+        cursor = nil
+        return []
+    }
+
+    private func carve(_ page: StorePages.Found) -> [SampleRow] {
+        // The log has its length from the start, of zeros.
+        guard page.bytes.contains(where: { $0 != 0 }) else { return [] }
+        // A sample's checksum says whether what it goes on with is still its own.
+        let (rows, isWhole) = PageCarver.rows(of: page.bytes, isFirst: page.isFirst, overflow)
+        var found = rows.compactMap { SampleRow($0) }
+        if !isWhole {
+            found += PageCarver.candidates(in: page.bytes, values: SampleColumn.count)
+                .compactMap { SampleRow($0) }.filter(\.isIntact)
+        }
+        return found
+    }
+
+    // MARK: - Lines
+
+    private func line(_ sample: SampleRow) -> ExportLine? {
+        guard sample.id > 0, sample.id <= SampleIdentity.sampleMax else { return nil }
+        guard sample.isIntact else {
+            if damaged.count < Self.damagedMax { damaged.insert(sample.id) }
+            return nil
+        }
+        guard !seen.contains(sample.id) else { return nil }
+        seen.insert(sample.id)
+        if let row = source.rows["segment"]?[sample.segment],
+            let assignment = SegmentRow.number(row, "assignment"), erased.contains(assignment)
+        {
+            return nil
+        }
+        guard let segment = segment(sample.segment) else {
+            orphaned += 1
+            return nil
+        }
+        // Its deletion was committed; the bytes only happen to be there still.
+        guard sample.id > segment.row.prunedThrough else { return nil }
+        return ExportLine(sample, segment.exported, letters: letters[sample.id] ?? [:])
+    }
+
+    private func segment(_ id: Int64) -> (row: SegmentRow, exported: ExportedSegment)? {
+        if let known = segments[id] { return known }
+        let found = source.rows["segment"]?[id].flatMap { SegmentRow($0) }.flatMap { row in
+            exported(row, of: id).map { (row, $0) }
+        }
+        segments[id] = .some(found)
+        return found
+    }
+
+    private func exported(_ segment: SegmentRow, of id: Int64) -> ExportedSegment? {
+        func row(_ table: String, _ id: Int64?) -> SalvageSource.Values? {
+            id.flatMap { source.rows[table]?[$0] }
+        }
+        func text(_ row: SalvageSource.Values?, _ name: String) -> String? {
+            row?[name].flatMap(String.fromDatabaseValue)
+        }
+        guard let run = row("run", segment.run), let nonce = SegmentRow.number(run, "nonce"),
+            SampleIdentity.isNonce(nonce),
+            let assignment = row("assignment", segment.assignment),
+            let sensor = SegmentRow.number(assignment, "sensor")
+        else { return nil }
+        let address = text(row("sensor", sensor), "address") ?? "unknown-\(sensor)"
+        let boot = row("boot", SegmentRow.number(run, "boot"))
+        let enrollment = row("enrollment", SegmentRow.number(assignment, "enrollment"))
+        let further = (source.rows["further_delivery"] ?? [:]).values.compactMap {
+            row -> (id: Int64, delivery: ExportedSegment.Delivery)? in
+            guard SegmentRow.number(row, "segment") == id,
+                let destination = SegmentRow.number(row, "destination"),
+                let name = text(source.rows["enrollment"]?[destination], "name")
+            else { return nil }
+            return (
+                destination,
+                ExportedSegment.Delivery(
+                    name: name, settledThrough: SegmentRow.number(row, "settled_through") ?? 0,
+                    isHeld: false, dropped: dropped(id, destination))
+            )
+        }
+        return ExportedSegment(
+            own: ExportedSegment.Delivery(
+                name: text(enrollment, "name"), settledThrough: segment.settledThrough,
+                isHeld: enrollment == nil, dropped: dropped(id, 0)),
+            further: further.sorted { $0.id < $1.id }, identityShift: segment.identityShift,
+            assignmentID: segment.assignment, nonce: UInt64(bitPattern: nonce),
+            bootID: text(boot, "boot_id") ?? "unknown",
+            wallOffset: segment.wallOffset ?? offset(of: boot),
+            sensor: address, patient: text(assignment, "patient") ?? text(enrollment, "patient"))
+    }
+}
+
+extension SampleQueue {
+    /// Writes what can be read of the broken store at `path` to `sink`, in pieces, as ``export(path:format:selection:filter:progress:to:)``
+    /// does of one in order. Changes nothing of it.
+    ///
+    /// Throws ``QueueError`` if there is nothing at `path`, and whatever `sink` throws.
+    public static func salvage(
+        path: String, selection: ExportSelection = .unsent, to sink: ([UInt8]) throws -> Void
+    ) throws -> (samples: Int, unread: SalvageReader.Unread) {
+        let reader = try SalvageReader(path: path)
+        var summary = ExportSummary()
+        func hand(_ lines: [String]) throws { try sink(lines.flatMap { Array($0.utf8) + [0x0A] }) }
+        try hand([ExportLine.header])
+        while let lines = reader.next() {
+            let wanted = lines.filter { selection == .everything || $0.isUnsent }
+            summary.samples += wanted.count
+            try hand(wanted.map(\.json))
+        }
+        let unread = reader.unread
+        summary.damaged = unread.damaged
+        try hand([ExportLine.trailer(summary)])
+        return (summary.samples, unread)
+    }
+}
+
+extension SalvageReader {
+    /// Of a boot whose clock jumped to another date the samples without an offset have no time.
+    private func offset(of boot: SalvageSource.Values?) -> WallOffset? {
+        guard let boot, SegmentRow.number(boot, "jumped_after_us") == nil else { return nil }
+        return boot["wall_offset_us"].flatMap(WallOffset.fromDatabaseValue)
+    }
+
+    /// What a destination does not get of a segment, in order.
+    private func dropped(_ segment: Int64, _ destination: Int64) -> [ClosedRange<Int64>] {
+        (source.unnumbered["dropped_range"] ?? []).compactMap { row in
+            guard SegmentRow.number(row, "segment") == segment,
+                SegmentRow.number(row, "destination") == destination,
+                let first = SegmentRow.number(row, "first_sample"),
+                let last = SegmentRow.number(row, "last_sample"), first <= last
+            else { return nil }
+            return first...last
+        }.sorted { $0.lowerBound < $1.lowerBound }
+    }
+}
+
+/// Whole numbers that mostly follow one another, as ranges.
+struct NumberRanges: Sendable {
+    /// Apart from one another, in order.
+    private var ranges: [ClosedRange<Int64>] = []
+
+    /// The highest.
+    var last: Int64? { ranges.last?.upperBound }
+
+    func contains(_ number: Int64) -> Bool {
+        let index = index(of: number)
+        return index < ranges.count && ranges[index].contains(number)
+    }
+
+    mutating func insert(_ number: Int64) {
+        let index = index(of: number)
+        if index < ranges.count, ranges[index].contains(number) { return }
+        let touchesBefore = index > 0 && ranges[index - 1].upperBound == number - 1
+        let touchesAfter = index < ranges.count && ranges[index].lowerBound == number + 1
+        switch (touchesBefore, touchesAfter) {
+        case (true, true):
+            ranges[index - 1] = ranges[index - 1].lowerBound...ranges[index].upperBound
+            ranges.remove(at: index)
+        case (true, false): ranges[index - 1] = ranges[index - 1].lowerBound...number
+        case (false, true): ranges[index] = number...ranges[index].upperBound
+        case (false, false): ranges.insert(number...number, at: index)
+        }
+    }
+
+    /// The first range that does not end before `number`.
+    private func index(of number: Int64) -> Int {
+        var (low, high) = (0, ranges.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if ranges[middle].upperBound < number { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

@@ -1,0 +1,78 @@
+import Basics
+import Foundation
+
+/// Where the files of a store go that broke: they are renamed, and never written to, checkpointed or opened for
+/// writing again.
+struct Evidence: Sendable {
+    /// Of the store whose place it is.
+    let path: String
+
+    /// The file, its write-ahead log, and the index of that. The file is first: a log without its file is found to be
+    /// one, a file without its log is not.
+    static let companions = ["", "-wal", "-shm", "-journal"]
+
+    init(of path: String) { self.path = path }
+
+    private var directory: URL { URL(fileURLWithPath: path).deletingLastPathComponent() }
+    private var prefix: String { URL(fileURLWithPath: path).lastPathComponent + ".broken-" }
+
+    /// Renames what is at the store's place. Returns the name of the file, also of one of which there is only a log.
+    func setAside(at wall: UTC) throws(QueueError) -> String {
+        try finish()
+        let stamp = Self.stamp(wall)
+        var name = prefix + stamp
+        var number = 1
+        while Self.companions.contains(where: { Self.isThere(place(of: name) + $0) }) {
+            number += 1
+            name = "\(prefix)\(stamp).\(number)"
+        }
+        try rename(to: place(of: name))
+        return name
+    }
+
+    /// Joins a log that a power cut has left behind to its file; every opening of a store begins with it.
+    func finish() throws(QueueError) {
+        guard !Self.isThere(path), let newest = files.last, Self.isThere(place(of: newest)) else {
+            return
+        }
+        try rename(to: place(of: newest))
+    }
+
+    private func rename(to target: String) throws(QueueError) {
+        for companion in Self.companions
+        where Self.isThere(path + companion) && !Self.isThere(target + companion) {
+            guard Glibc.rename(path + companion, target + companion) == 0 else {
+                throw QueueError(errno: errno, "set the broken store aside")
+            }
+            FaultPoint.evidenceRenamed.reach()
+        }
+        try PrivateFile.sync(directory.path)
+    }
+
+    /// The names of the files, oldest first.
+    var files: [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        let files = names.filter { $0.hasPrefix(prefix) }.map { name in
+            Self.companions.dropFirst().first { name.hasSuffix($0) }
+                .map { String(name.dropLast($0.count)) } ?? name
+        }
+        return Set(files).sorted { $0.localizedStandardCompare($1) == .orderedAscending }
+    }
+
+    func place(of name: String) -> String { directory.appendingPathComponent(name).path }
+
+    /// Deletes the files of that name: a person has acknowledged what they said.
+    func remove(_ name: String) {
+        for companion in Self.companions { unlink(place(of: name) + companion) }
+    }
+
+    private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    /// `20261122T001500Z`.
+    private static func stamp(_ wall: UTC) -> String {
+        let date = Date(timeIntervalSince1970: Double(wall.microseconds) / 1_000_000)
+        let style = Date.ISO8601FormatStyle(
+            dateSeparator: .omitted, timeSeparator: .omitted, timeZone: .gmt)
+        return date.formatted(style)
+    }
+}

@@ -1,0 +1,49 @@
+import Foundation
+
+/// Files that only their owner may read, which are there whole or not at all.
+enum PrivateFile {
+    static func replace(_ path: String, with data: Data) throws(QueueError) {
+        let part = path + ".part"
+        unlink(part)
+        let descriptor = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw QueueError(errno: errno, "write file") }
+        defer {
+            close(descriptor)
+            unlink(part)
+        }
+        var done = 0
+        while done < data.count {
+            let count = data.withUnsafeBytes {
+                Glibc.write(descriptor, $0.baseAddress.map { $0 + done }, data.count - done)
+            }
+            guard count > 0 else { throw QueueError(errno: errno, "write file") }
+            done += count
+        }
+        guard fsync(descriptor) == 0, rename(part, path) == 0 else {
+            throw QueueError(errno: errno, "write file")
+        }
+        try sync(URL(fileURLWithPath: path).deletingLastPathComponent().path)
+    }
+
+    /// Has the disk take what was written to a file, or renamed in a directory.
+    static func sync(_ path: String) throws(QueueError) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw QueueError(errno: errno, "sync file") }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw QueueError(errno: errno, "sync file") }
+    }
+
+    /// One line that says what the file is, a checksum and the length, then the contents.
+    static func sealed(_ magic: String, _ payload: Data) -> Data {
+        Data("\(magic) \(RowChecksum.crc32([UInt8](payload))) \(payload.count)\n".utf8) + payload
+    }
+
+    /// The contents of such a file; nil if it is not whole.
+    static func contents(_ path: String, _ magic: String) -> Data? {
+        guard let data = FileManager.default.contents(atPath: path),
+            let line = data.firstIndex(of: UInt8(ascii: "\n"))
+        else { return nil }
+        let payload = data[data.index(after: line)...]
+        return data == sealed(magic, Data(payload)) ? Data(payload) : nil
+    }
+}
