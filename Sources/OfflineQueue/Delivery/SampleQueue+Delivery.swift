@@ -133,9 +133,12 @@ extension SampleQueue {
 
     /// What a walk over the pending rows of a delivery found.
     struct Walk: Sendable {
+        let key: StoreKey
         var samples: [PendingSample] = []
         /// The row at which the walk stopped because its checksum does not match.
         var damaged: SettledSample?
+
+        init(_ key: StoreKey) { self.key = key }
     }
 
     private static func walk(
@@ -144,7 +147,7 @@ extension SampleQueue {
         let segments = try PendingSegment.all(db, enrollment: enrollment)
             .filter { patients.admits($0.patient) }
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
-        var walk = Walk()
+        var walk = Walk(try db.storeKey())
         var clocks = BootClocks(db)
         for sql in requeuedSQL {
             let requeued = try Row.fetchCursor(
@@ -202,7 +205,7 @@ extension SampleQueue {
 
 extension SampleQueue.Walk {
     mutating func add(_ row: SampleRow, of segment: PendingSegment, _ clock: BootClock?) {
-        guard row.isIntact, let time = row.time(segment.wallOffset) else {
+        guard row.isIntact(key), let time = row.time(segment.wallOffset) else {
             damaged = SettledSample(
                 id: row.id, segmentID: segment.id,
                 outcome: .dead(

@@ -72,11 +72,12 @@ private struct HistoryWalk {
             before = max(middle, sample.id)
             if before >= behind { behind = before }
         }
+        let key = try db.storeKey()
         let rows = try Row.fetchCursor(
             db.cachedStatement(sql: Self.rangeSQL), arguments: [before, last, segment])
         while let row = try rows.next() {
             let sample = SampleRow(row)
-            guard sample.isIntact, let time = time(sample) else { continue }
+            guard sample.isIntact(key), let time = time(sample) else { continue }
             if time >= span.upperBound { break }
             if span.contains(time) { body(time, sample) }
         }

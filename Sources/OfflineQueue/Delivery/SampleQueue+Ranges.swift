@@ -64,7 +64,8 @@ extension SampleQueue {
         }
 
         var clocks = BootClocks(db)
-        var requeued = Walk()
+        let key = try db.storeKey()
+        var requeued = Walk(key)
         for sql in requeuedSQL {
             let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [enrollment])
             while requeued.samples.count < perSegment, requeued.damaged == nil,
@@ -75,7 +76,7 @@ extension SampleQueue {
                 else { continue }
                 if let last = requeued.samples.last, last.segmentID != segment.id {
                     _ = add(requeued, isEnded: true)
-                    requeued = Walk()
+                    requeued = Walk(key)
                 }
                 requeued.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
             }
@@ -87,7 +88,7 @@ extension SampleQueue {
             .filter { patients.admits($0.patient) }
             .sorted { $0.pending.lowerBound < $1.pending.lowerBound }
         for segment in segments where count < limit {
-            var walk = Walk()
+            var walk = Walk(key)
             let rows = try Row.fetchCursor(
                 db.cachedStatement(sql: rangeSQL),
                 arguments: [

@@ -109,6 +109,7 @@ struct DeliveredRows {
         var previous: Int64?
         // What came before the first row that is kept may have been in its window.
         var isFirst = try books.isUnpruned(db)
+        let key = try db.storeKey()
         let rows = try Row.fetchCursor(
             db.cachedStatement(sql: books.settledSQL),
             arguments: books.settledArguments(segment.pending))
@@ -116,7 +117,7 @@ struct DeliveredRows {
             let sample = SampleRow(row)
             let reason: String? = row[SampleColumn.count + 1]
             if let reason, SampleQueue.neverSent.contains(reason) { continue }
-            guard sample.isIntact, let time = sample.time(segment.wallOffset) else {
+            guard sample.isIntact(key), let time = sample.time(segment.wallOffset) else {
                 damaged.append((sample.id, reason))
                 continue
             }

@@ -53,11 +53,9 @@ extension SampleQueue {
     /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
     /// another program reads the store; then the log empties itself later.
     public func emptyLog() throws(QueueError) {
-        try store.mustBeWritable("empty the log")
-        do {
-            try store.database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
-        } catch {
-            throw QueueError("empty the log", error)
+        try mustBeSound("empty the log")
+        try store.writeOutside("empty the log") { database in
+            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
         }
     }
 
@@ -114,21 +112,23 @@ extension SampleQueue {
     private func eraseRegistry(
         _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
     ) throws(QueueError) {
-        do {
-            try store.database.writeWithoutTransaction { db in
-                try db.execute(sql: "PRAGMA foreign_keys = OFF")
-                defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
-                try db.inTransaction {
-                    try Self.overwritingFreedPages(db) {
-                        try Self.deleteRegistry(db, erasure, condition, arguments)
-                        try Self.forgetErasedLosses(db)
-                        FaultPoint.eraseRegistry.reach()
+        try mustBeSound("erase patient")
+        do throws(QueueError) {
+            try store.writeOutside("erase patient") { database in
+                try database.writeWithoutTransaction { db in
+                    try db.execute(sql: "PRAGMA foreign_keys = OFF")
+                    defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
+                    try db.inTransaction {
+                        try Self.overwritingFreedPages(db) {
+                            try Self.deleteRegistry(db, erasure, condition, arguments)
+                            try Self.forgetErasedLosses(db)
+                            FaultPoint.eraseRegistry.reach()
+                        }
+                        return .commit
                     }
-                    return .commit
                 }
             }
         } catch {
-            let error = QueueError("erase patient", error)
             note(error)
             throw error
         }

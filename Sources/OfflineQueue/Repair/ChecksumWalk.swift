@@ -41,16 +41,17 @@ extension SampleQueue {
         store.database.releaseMemory()
         if repair.walk.isAtEnd { return endWalk(uptime) }
         let after = repair.walk.through
-        let rows = try? read("check rows") { db in
-            try Row.fetchAll(
+        let checked = try? read("check rows") { db in
+            let key = try db.storeKey()
+            return try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
                         SELECT \(SampleColumn.list) FROM sample
                         WHERE id > ? ORDER BY id LIMIT \(ChecksumWalk.rowsMax)
                         """), arguments: [after]
-            ).map { SampleRow($0) }
+            ).map { SampleRow($0) }.map { (id: $0.id, isIntact: $0.isIntact(key)) }
         }
-        guard let rows else { return }
+        guard let rows = checked else { return }
         report(rows.filter { !$0.isIntact }.map(\.id))
         repair.walk.through = rows.last?.id ?? after
         repair.walk.isAtEnd = rows.count < ChecksumWalk.rowsMax
@@ -75,9 +76,10 @@ extension SampleQueue {
     /// The log, the small tables, and what is not damaged any more because it is gone.
     private func endWalk(_ uptime: Uptime) {
         repair.walk.rest(uptime)
-        if let found = WriteAheadLog(of: store.path, readsIndex: false).damage {
-            return note(QueueError(.corrupt, "check log", found))
-        }
+        let log = WriteAheadLog(of: store.path, readsIndex: false)
+        if let code = log.unreadable { return note(QueueError(errno: code, "check log")) }
+        repair.worked("check log")
+        if let found = log.damage { return note(QueueError(.corrupt, "check log", found)) }
         let lines = try? read("check tables") { db in
             let tables = try String.fetchAll(
                 db,
@@ -90,8 +92,13 @@ extension SampleQueue {
             }
         }
         if let line = lines?.first {
-            return note(QueueError(.corrupt, "check tables", line.asOneLine))
+            // SQLite says it in the same way, with another number, when the device refuses a page.
+            let isUnread =
+                line.contains("unable to get the page") && !line.contains("error code=11")
+            return note(
+                QueueError(isUnread ? .inputOutput : .corrupt, "check pages", line.asOneLine))
         }
+        repair.worked("check pages")
         guard repair.findings.damagedRows > 0 else { return }
         let found = try? write("report damaged rows") { db in
             try db.execute(

@@ -16,34 +16,52 @@ public final class SalvageReader {
         public internal(set) var damaged = 0
         /// Samples of which nobody knows whose they are: neither their run nor their assignment.
         public internal(set) var orphaned = 0
+        /// Samples of another store, whose file was written over this one's: they are among the lines.
+        public internal(set) var strangers = 0
         /// The highest number of a sample that was found.
         public internal(set) var last: Int64 = 0
+        /// Whether the device let every part of the files be read.
+        public internal(set) var isReadable = true
     }
 
     /// What is in no line as far as the reader has come.
     public var unread: Unread {
         Unread(
-            damaged: damaged.count { !seen.contains($0) }, orphaned: orphaned, last: seen.last ?? 0)
+            damaged: damaged.count { !seen.contains($0) }, orphaned: orphaned,
+            strangers: strangerLines, last: seen.last ?? 0,
+            isReadable: log.unreadable == nil && position.fault == nil && isReadable)
     }
 
-    /// Gaps of the broken store, by assignment.
-    let gaps: [SalvageSource.Values]
+    /// Gaps of the broken store.
+    private let gaps: [SalvageSource.Values]
     private let log: WriteAheadLog
     private let pages: StorePages
     private let overflow: PageCarver.Overflow
     private let view: SalvageView?
     private let database: DatabaseQueue?
     private let source: SalvageSource
+    /// Of the stores whose rows may be here, the sidecar's first.
+    private let keys: [StoreKey]
+    private let hasSidecar: Bool
     private let erased: Set<Int64>
     private let letters: [Int64: [ExportedLetters.Place: Bool]]
-    private var segments: [Int64: (row: SegmentRow, exported: ExportedSegment)?] = [:]
+    private struct Segment {
+        let row: SegmentRow
+        let exported: ExportedSegment
+    }
+    private var segments: [Int64: Segment?] = [:]
     private var seen = NumberRanges()
+    private var strangers = NumberRanges()
+    private var strangerLines = 0
     private var damaged: Set<Int64> = []
     private var orphaned = 0
     /// The last sample that was read through SQLite; nil when that is over.
     private var cursor: Int64? = 0
     private var isCarved: Bool
     private var position = StorePages.Position()
+    private var isReadable = true
+    private var gapsHanded = 0
+    private var hasHandedFrames = false
     /// Bounds the memory for the count of damaged rows, not the salvage.
     private static let damagedMax = 100_000
     private static let batchRows = 1_000
@@ -69,9 +87,16 @@ public final class SalvageReader {
             view?.remove()
             throw error
         }
-        // A file of another gateway may lie in the place of this one's.
-        let isOurs = sidecar == nil || sidecar?.store == source.storeID
-        gaps = isOurs ? (source.rows["gap"] ?? [:]).sorted { $0.key < $1.key }.map(\.value) : []
+        hasSidecar = sidecar != nil
+        var keys: [StoreKey] = []
+        let found = [sidecar?.store, source.storeID].compactMap { $0.map(StoreKey.init(storeID:)) }
+        for key in found + pages.marks(log).map(StoreKey.init(mark:)) where !keys.contains(key) {
+            keys.append(key)
+        }
+        self.keys = keys
+        // A file of another gateway may have been written over this one's.
+        gaps =
+            source.isPure ? (source.rows["gap"] ?? [:]).sorted { $0.key < $1.key }.map(\.value) : []
         // In the store they have no checksum: a damaged number would take a patient away who is still there.
         erased =
             sidecar?.erasedAssignments
@@ -87,15 +112,50 @@ public final class SalvageReader {
             letters[id, default: [:]][.further(destination)] =
                 SegmentRow.number(row, "is_requeued") != 0
         }
-        self.letters = letters
+        self.letters = source.isPure ? letters : [:]
         // With every frame in order, and every page reached, nothing can be anywhere else.
-        isCarved = database == nil || log.damage != nil
+        isCarved = database == nil || log.damage != nil || !source.isPure
         if database == nil { cursor = nil }
     }
 
     deinit {
         try? database?.close()
         view?.remove()
+    }
+
+    /// Part of what is there, as much as one transaction takes.
+    enum Piece: Sendable {
+        case gaps([SalvageSource.Values])
+        case undecodable([(frame: ImportLine, fault: String)])
+        case samples([ExportLine])
+
+        /// Nil if it is no more than one.
+        var halves: (Piece, Piece)? {
+            func split<Part>(_ parts: [Part], _ piece: ([Part]) -> Piece) -> (Piece, Piece)? {
+                guard parts.count > 1 else { return nil }
+                let half = parts.count / 2
+                return (piece(Array(parts[..<half])), piece(Array(parts[half...])))
+            }
+            return switch self {
+            case .gaps(let gaps): split(gaps, Piece.gaps)
+            case .undecodable(let frames): split(frames, Piece.undecodable)
+            case .samples(let lines): split(lines, Piece.samples)
+            }
+        }
+    }
+
+    /// The next piece; nil at the end.
+    func nextPiece() -> Piece? {
+        if gapsHanded < gaps.count {
+            let piece = Array(gaps.dropFirst(gapsHanded).prefix(Self.batchRows))
+            gapsHanded += piece.count
+            return .gaps(piece)
+        }
+        if !hasHandedFrames {
+            hasHandedFrames = true
+            return .undecodable(undecodable())
+        }
+        return next().map(Piece.samples)
     }
 
     /// The next samples, mostly in the order of their numbers; nil at the end.
@@ -115,8 +175,9 @@ public final class SalvageReader {
     }
 
     /// Frames that no measurement could be read from, with the fault of each.
-    func undecodable() -> [(frame: ImportLine, fault: String)] {
-        (source.rows["undecodable"] ?? [:]).sorted { $0.key < $1.key }.compactMap { _, row in
+    private func undecodable() -> [(frame: ImportLine, fault: String)] {
+        guard source.isPure, let key = keys.first else { return [] }
+        return (source.rows["undecodable"] ?? [:]).sorted { $0.key < $1.key }.compactMap { _, row in
             guard let id = SegmentRow.number(row, "segment"), let segment = segment(id)?.exported,
                 !erased.contains(segment.assignmentID),
                 let uptime = row["uptime_us"].flatMap(Uptime.fromDatabaseValue),
@@ -124,7 +185,7 @@ public final class SalvageReader {
                 let frame = row["frame"].flatMap(Data.fromDatabaseValue)
             else { return nil }
             let sample = SampleRow(
-                id: 0, segment: id, uptime: uptime,
+                key, id: 0, segment: id, uptime: uptime,
                 uncertainty: nil, flags: 0, frame: [UInt8](frame))
             return (ExportLine(sample, segment, letters: [:]).asRead, fault)
         }
@@ -135,18 +196,21 @@ public final class SalvageReader {
     private func fetch(after id: Int64) -> [SampleRow] {
         var step: Int64 = 1
         while let database {
-            let rows = try? database.unsafeRead { db in
-                try Row.fetchAll(
-                    db,
-                    sql: """
-                        SELECT \(SampleColumn.list) FROM sample WHERE id > ? ORDER BY id
-                        LIMIT \(Self.batchRows)
-                        """, arguments: [id &+ step &- 1]
-                ).map { SampleRow($0) }
-            }
-            if let rows {
-                cursor = rows.last?.id
+            do {
+                let rows = try database.unsafeRead { db in
+                    try Row.fetchAll(
+                        db,
+                        sql: """
+                            SELECT \(SampleColumn.list) FROM sample WHERE id > ? ORDER BY id
+                            LIMIT \(Self.batchRows)
+                            """, arguments: [id &+ step &- 1]
+                    ).map { SampleRow($0) }
+                }
+                // In a broken tree they need not be in order.
+                cursor = rows.last.map { max($0.id, id &+ step) }
                 return rows
+            } catch {
+                if QueueError("salvage store", error).code == .inputOutput { isReadable = false }
             }
             // A page that SQLite cannot read: on behind it. The rows there are looked for in the pages.
             isCarved = true
@@ -165,7 +229,7 @@ public final class SalvageReader {
         var found = rows.compactMap { SampleRow($0) }
         if !isWhole {
             found += PageCarver.candidates(in: page.bytes, values: SampleColumn.count)
-                .compactMap { SampleRow($0) }.filter(\.isIntact)
+                .compactMap { SampleRow($0) }.filter { key(of: $0) != nil }
         }
         return found
     }
@@ -174,38 +238,59 @@ public final class SalvageReader {
 
     private func line(_ sample: SampleRow) -> ExportLine? {
         guard sample.id > 0, sample.id <= SampleIdentity.sampleMax else { return nil }
-        guard sample.isIntact else {
+        guard let key = key(of: sample) else {
             if damaged.count < Self.damagedMax { damaged.insert(sample.id) }
             return nil
         }
-        guard !seen.contains(sample.id) else { return nil }
-        seen.insert(sample.id)
-        if let row = source.rows["segment"]?[sample.segment],
+        // A row of another store goes by a segment of that one.
+        let isOurs = !hasSidecar || key == keys.first
+        guard isOurs ? seen.insert(sample.id) : strangers.insert(sample.id) else { return nil }
+        if isOurs, let row = source.rows["segment"]?[sample.segment],
             let assignment = SegmentRow.number(row, "assignment"), erased.contains(assignment)
         {
             return nil
         }
-        guard let segment = segment(sample.segment) else {
+        guard let segment = isOurs ? segment(sample.segment) : stranger(sample.segment) else {
             orphaned += 1
             return nil
         }
         // Its deletion was committed; the bytes only happen to be there still.
         guard sample.id > segment.row.prunedThrough else { return nil }
-        return ExportLine(sample, segment.exported, letters: letters[sample.id] ?? [:])
+        if !isOurs { strangerLines += 1 }
+        return ExportLine(
+            sample, segment.exported, letters: isOurs ? letters[sample.id] ?? [:] : [:])
     }
 
-    private func segment(_ id: Int64) -> (row: SegmentRow, exported: ExportedSegment)? {
-        if let known = segments[id] { return known }
-        let found = source.rows["segment"]?[id].flatMap { SegmentRow($0) }.flatMap { row in
-            exported(row, of: id).map { (row, $0) }
-        }
+    /// The key with which it is intact; nil if it is damaged.
+    private func key(of sample: SampleRow) -> StoreKey? { keys.first(where: sample.isIntact) }
+
+    private func segment(_ id: Int64) -> Segment? {
+        if let found = segments[id] { return found }
+        let found = segment(
+            source.rows["segment"]?[id], id, hasSidecar ? source.known : source.rows)
         segments[id] = .some(found)
         return found
     }
 
-    private func exported(_ segment: SegmentRow, of id: Int64) -> ExportedSegment? {
+    private func stranger(_ id: Int64) -> Segment? {
+        segment(source.rows[SalvageSource.strangers]?[id], id, source.rows)
+    }
+
+    private func segment(
+        _ values: SalvageSource.Values?, _ id: Int64,
+        _ registry: [String: [Int64: SalvageSource.Values]]
+    ) -> Segment? {
+        guard let row = values.flatMap({ SegmentRow($0) }),
+            let exported = exported(row, of: id, registry)
+        else { return nil }
+        return Segment(row: row, exported: exported)
+    }
+
+    private func exported(
+        _ segment: SegmentRow, of id: Int64, _ registry: [String: [Int64: SalvageSource.Values]]
+    ) -> ExportedSegment? {
         func row(_ table: String, _ id: Int64?) -> SalvageSource.Values? {
-            id.flatMap { source.rows[table]?[$0] }
+            id.flatMap { registry[table]?[$0] }
         }
         func text(_ row: SalvageSource.Values?, _ name: String) -> String? {
             row?[name].flatMap(String.fromDatabaseValue)
@@ -218,17 +303,28 @@ public final class SalvageReader {
         let address = text(row("sensor", sensor), "address") ?? "unknown-\(sensor)"
         let boot = row("boot", SegmentRow.number(run, "boot"))
         let enrollment = row("enrollment", SegmentRow.number(assignment, "enrollment"))
-        let further = (source.rows["further_delivery"] ?? [:]).values.compactMap {
-            row -> (id: Int64, delivery: ExportedSegment.Delivery)? in
-            guard SegmentRow.number(row, "segment") == id,
-                let destination = SegmentRow.number(row, "destination"),
-                let name = text(source.rows["enrollment"]?[destination], "name")
-            else { return nil }
+        // What it goes to that has no books here is not known to have got it.
+        var settled: [Int64: Int64] = [:]
+        for row in (registry["further_destination"] ?? [:]).values
+        where SegmentRow.number(row, "assignment") == segment.assignment
+            && text(row, "state") == "active"
+        {
+            guard let destination = SegmentRow.number(row, "destination") else { continue }
+            settled[destination] = max(0, (SegmentRow.number(row, "first_sample") ?? 0) - 1)
+        }
+        for row in (source.isPure ? source.rows["further_delivery"] ?? [:] : [:]).values
+        where SegmentRow.number(row, "segment") == id {
+            guard let destination = SegmentRow.number(row, "destination") else { continue }
+            settled[destination] = SegmentRow.number(row, "settled_through") ?? 0
+        }
+        let further = settled.compactMap {
+            destination, through -> (id: Int64, delivery: ExportedSegment.Delivery)? in
+            guard let name = text(row("enrollment", destination), "name") else { return nil }
             return (
                 destination,
                 ExportedSegment.Delivery(
-                    name: name, settledThrough: SegmentRow.number(row, "settled_through") ?? 0,
-                    isHeld: false, dropped: dropped(id, destination))
+                    name: name, settledThrough: through, isHeld: false,
+                    dropped: dropped(id, destination))
             )
         }
         return ExportedSegment(
@@ -277,7 +373,7 @@ extension SalvageReader {
     /// What a destination does not get of a segment, in order.
     private func dropped(_ segment: Int64, _ destination: Int64) -> [ClosedRange<Int64>] {
         (source.unnumbered["dropped_range"] ?? []).compactMap { row in
-            guard SegmentRow.number(row, "segment") == segment,
+            guard source.isPure, SegmentRow.number(row, "segment") == segment,
                 SegmentRow.number(row, "destination") == destination,
                 let first = SegmentRow.number(row, "first_sample"),
                 let last = SegmentRow.number(row, "last_sample"), first <= last
@@ -300,9 +396,10 @@ struct NumberRanges: Sendable {
         return index < ranges.count && ranges[index].contains(number)
     }
 
-    mutating func insert(_ number: Int64) {
+    /// False if it is there already.
+    mutating func insert(_ number: Int64) -> Bool {
         let index = index(of: number)
-        if index < ranges.count, ranges[index].contains(number) { return }
+        if index < ranges.count, ranges[index].contains(number) { return false }
         let touchesBefore = index > 0 && ranges[index - 1].upperBound == number - 1
         let touchesAfter = index < ranges.count && ranges[index].lowerBound == number + 1
         switch (touchesBefore, touchesAfter) {
@@ -313,6 +410,7 @@ struct NumberRanges: Sendable {
         case (false, true): ranges[index] = number...ranges[index].upperBound
         case (false, false): ranges.insert(number...number, at: index)
         }
+        return true
     }
 
     /// The first range that does not end before `number`.

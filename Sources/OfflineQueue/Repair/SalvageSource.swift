@@ -114,19 +114,31 @@ extension StoredValue {
 struct SalvageSource: Sendable {
     typealias Values = [String: DatabaseValue]
 
-    private static let fromSidecar = ["boot", "run", "sensor", "enrollment", "assignment"]
+    private static let fromSidecar = [
+        "boot", "run", "sensor", "enrollment", "assignment", "further_destination",
+    ]
 
+    /// As the files have them, whatever stores these are of.
     private(set) var rows: [String: [Int64: Values]] = [:]
     /// Rows of tables without a number of their own.
     private(set) var unnumbered: [String: [Values]] = [:]
 
+    /// The same of the tables that the sidecar holds, by what it knows.
+    private(set) var known: [String: [Int64: Values]] = [:]
     /// Which store it is (``Sidecar/storeID(_:)``), as far as can be read.
     private(set) var storeID: String?
+    /// Whether all of it is of the store of the sidecar, as far as can be read.
+    private(set) var isPure = true
+    /// Segments of runs that the sidecar does not know, which are another store's; among ``rows``.
+    static let strangers = "segment of another store"
+    /// Those that it knows; nil without a sidecar.
+    private let runs: [Int64: Values]?
 
     /// - Parameter database: of the view (``SalvageView``); nil if there can be none.
     init(
         path: String, log: WriteAheadLog, _ database: DatabaseQueue?, _ sidecar: Sidecar?
     ) throws(QueueError) {
+        runs = sidecar?.rows(of: "run")
         let shapes: [TableShape]
         do {
             let empty = try DatabaseQueue()
@@ -139,19 +151,38 @@ struct SalvageSource: Sendable {
         if let database {
             for shape in shapes where !read(shape, database) { isComplete = false }
         }
-        if !isComplete {
+        isPure = Set(StorePages(path: path, log).marks(log)).count <= 1 && !hasStrangers
+        if !isComplete || !isPure {
             carve(path, log, shapes, from: nil)
         } else if log.damage != nil {
             // What a damaged frame held may be missing, or older than it was.
             carve(path, log, shapes, from: log.firstBad)
         }
-        let own = (rows["run"] ?? [:]).filter { SegmentRow.number($0.value, "is_imported") == 0 }
-        storeID = own.min { $0.key < $1.key }.flatMap { SegmentRow.number($0.value, "nonce") }
+        isPure = isPure && !hasStrangers
+        storeID = ownRuns.min { $0.key < $1.key }.flatMap { SegmentRow.number($0.value, "nonce") }
             .map { String(UInt64(bitPattern: $0), radix: 16) }
+        guard let sidecar else { return }
         for name in Self.fromSidecar {
-            guard let known = sidecar?.rows(of: name) else { continue }
-            rows[name, default: [:]].merge(known) { _, known in known }
+            known[name] = (rows[name] ?? [:]).merging(sidecar.rows(of: name)) { _, known in known }
         }
+        // Rows of another store are its own matter.
+        for name in ["run", "boot"] { known[name] = sidecar.rows(of: name) }
+    }
+
+    private var ownRuns: [Int64: Values] {
+        (rows["run"] ?? [:]).filter { SegmentRow.number($0.value, "is_imported") == 0 }
+    }
+
+    private var hasStrangers: Bool {
+        runs.map { runs in !ownRuns.keys.allSatisfy { runs[$0] != nil } } ?? false
+    }
+
+    /// Among which rows this one is to be found.
+    private func place(of values: Values, _ shape: TableShape) -> String {
+        guard shape.name == "segment", let runs, let run = SegmentRow.number(values, "run"),
+            runs[run] == nil
+        else { return shape.name }
+        return Self.strangers
     }
 
     /// Those of these rows of `erased_number`.
@@ -172,18 +203,19 @@ struct SalvageSource: Sendable {
             unnumbered[shape.name] = found
             return isComplete
         }
-        var found: [Int64: Values] = [:]
+        var found: [String: [Int64: Values]] = [:]
         var hasOthers = false
         func take(_ order: String) -> Bool {
             let sql = "SELECT rowid, * FROM \(shape.name) ORDER BY rowid \(order)"
             return Self.fetch(database, sql) { row in
                 let row = CarvedRow(row, of: shape)
                 guard shape.fits(row) else { return hasOthers = true }
-                found[row.rowID] = shape.values(row)
+                let values = shape.values(row)
+                found[place(of: values, shape), default: [:]][row.rowID] = values
             }
         }
         let isComplete = take("ASC") || (take("DESC") && false)
-        rows[shape.name] = found
+        rows.merge(found) { _, found in found }
         return isComplete && !hasOthers
     }
 
@@ -219,13 +251,13 @@ struct SalvageSource: Sendable {
                 guard let shape = fitting.first, fitting.count == 1 else { continue }
                 let values = shape.values(row)
                 if shape.name == "segment", !SegmentRow.isSound(values) { continue }
-                carved[shape.name, default: [:]][row.rowID] = values
+                carved[place(of: values, shape), default: [:]][row.rowID] = values
             }
         }
         pages.forEach(log, from: first, take)
         for (name, found) in carved {
             rows[name, default: [:]].merge(found) { read, carved in
-                name == "segment" && SegmentRow.isNewer(carved, than: read) ? carved : read
+                name.hasPrefix("segment") && SegmentRow.isNewer(carved, than: read) ? carved : read
             }
         }
     }
@@ -235,6 +267,7 @@ struct SalvageSource: Sendable {
 /// SQLite deletes the log of an empty file and empties one that it does not understand; here it may.
 struct SalvageView {
     let path: String
+    static let suffix = ".salvage-view"
 
     private static func remove(_ path: String) {
         for companion in Evidence.companions { unlink(path + companion) }
@@ -242,7 +275,7 @@ struct SalvageView {
 
     /// Nil if there can be none: then everything is found in the bytes of the pages.
     init?(of store: String, _ log: WriteAheadLog) {
-        path = store + ".salvage-view"
+        path = store + Self.suffix
         Self.remove(path)
         do {
             let frames = log.usable

@@ -135,12 +135,14 @@ private struct StoreWalk {
         let step = max(1, (last - first) / 1_000)
         var next = first
         var strays = 0
+        let key = try? db.storeKey()
+        if key == nil { audit.add("the mark of the store is not that of its first run") }
         let rows = try Row.fetchCursor(
             db, sql: "SELECT \(SampleColumn.list) FROM sample")
         while let row = try rows.next() {
             let sample = SampleRow(row)
             audit.samples += 1
-            if !sample.isIntact, audit.damaged.count < Audit.findingsMax {
+            if let key, !sample.isIntact(key), audit.damaged.count < Audit.findingsMax {
                 audit.damaged.append(sample.id)
             }
             if segments[sample.segment]?.count(sample.id) == nil { strays += 1 }

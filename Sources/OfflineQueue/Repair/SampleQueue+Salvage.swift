@@ -11,6 +11,8 @@ struct Saving: Sendable {
     let id: Int64
     let file: String
     fileprivate var work: SampleImport
+    /// Samples that contradict the tables.
+    private var rejected = 0
 
     fileprivate init(id: Int64, file: String, _ settings: QueueSettings) {
         self.id = id
@@ -28,16 +30,42 @@ struct Saving: Sendable {
     /// Samples that are here now.
     var carried: Int { work.summary.added + work.summary.known }
 
-    /// Stores the next samples.
+    /// Stores the next piece, but for what contradicts the tables: damage can make anything of a row.
     fileprivate mutating func add(
-        _ lines: [ImportLine], from number: Int64, during run: Int64, _ db: Database
+        _ piece: SalvageReader.Piece, from number: Int64, during run: Int64, _ db: Database
     ) throws {
-        try work.store(lines, from: number, during: run, db)
+        let before = work
+        do {
+            try db.inSavepoint {
+                try store(piece, from: number, during: run, db)
+                return .commit
+            }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            work = before
+            guard let (first, second) = piece.halves else {
+                if case .samples = piece { rejected += 1 }
+                return
+            }
+            try add(first, from: number, during: run, db)
+            try add(second, from: max(number, work.nextSample), during: run, db)
+        }
         FaultPoint.sliceSaved.reach()
     }
 
-    fileprivate static func add(_ gaps: some Sequence<SalvageSource.Values>, _ db: Database) throws
-    {
+    private mutating func store(
+        _ piece: SalvageReader.Piece, from number: Int64, during run: Int64, _ db: Database
+    ) throws {
+        switch piece {
+        case .gaps(let gaps): try Self.add(gaps, db)
+        case .undecodable(let frames): try work.store(undecodable: frames, from: number, db)
+        case .samples(let lines):
+            try work.store(lines.map(\.asRead), from: number, during: run, db)
+        }
+    }
+
+    private static func add(
+        _ gaps: some Sequence<SalvageSource.Values>, _ db: Database
+    ) throws {
         for row in gaps {
             func instant(_ name: String) -> Instant? {
                 guard let boot = SegmentRow.number(row, "\(name)_boot"),
@@ -62,7 +90,9 @@ struct Saving: Sendable {
                 WHERE id = ?
                 """,
             arguments: [
-                carried, unread.damaged, unread.orphaned + work.summary.unsure, unread.last, id,
+                max(0, carried - unread.strangers), unread.damaged,
+                unread.orphaned + work.summary.unsure + rejected,
+                unread.last, id,
             ])
     }
 }
@@ -71,25 +101,19 @@ extension StoreOpening.Begun {
     /// Saves all that there is to save before the run goes on.
     mutating func saveAll(_ path: String, _ settings: QueueSettings) throws(QueueError) {
         do {
-            while var saving = try database.read({ try Saving.next($0, settings) }) {
+            while var saving = try database.unsafeRead({ try Saving.next($0, settings) }) {
                 let reader = try SalvageReader(path: Evidence(of: path).place(of: saving.file))
-                let (number, undecodable) = (start.nextSample, reader.undecodable())
-                try database.write { db in
-                    try Saving.add(reader.gaps, db)
-                    try saving.work.store(undecodable: undecodable, from: number, db)
-                }
-                while let lines = reader.next() {
+                while let piece = reader.nextPiece() {
                     let number = start.nextSample
                     try database.write { db in
-                        try saving.add(lines.map(\.asRead), from: number, during: start.run, db)
+                        try saving.add(piece, from: number, during: start.run, db)
                     }
                     start.nextSample = max(number, saving.nextSample)
                     start.assignmentIDs.formUnion(saving.newAssignments)
                 }
-                let unread = reader.unread
-                try database.write { db in try saving.end(unread, db) }
+                try database.write { db in try saving.end(reader.unread, db) }
             }
-            start.salvage = try database.read { try SalvageReport.latest($0) }
+            start.salvage = try database.unsafeRead { try SalvageReport.latest($0) }
         } catch {
             throw QueueError("save samples", error)
         }
@@ -104,6 +128,8 @@ extension Saving {
 extension SampleQueue {
     /// Pause after something kept a broken store from being saved, such as a full disk.
     private static let savingPause = Duration.seconds(60)
+    /// So often parts that the device refuses to read are tried again before they count as unknown.
+    private static let savingAttemptsMax = 5
 
     /// Remembers that a call met damage (``StoreRepair/note(_:rowsOnly:at:)``).
     func note(_ error: QueueError, rowsOnly: Bool = false) {
@@ -142,64 +168,35 @@ extension SampleQueue {
         saving = next
         let place = Evidence(of: store.path).place(of: next.file)
         let openings = store.openings
-        guard !settings.staysAvailable else {
-            Task.detached(priority: .utility) { [self] in
-                do {
-                    let reader = try SalvageReader(path: place)
-                    for from in stride(from: 0, to: reader.gaps.count, by: 1_000) {
-                        try await save(reader.gaps.dropFirst(from).prefix(1_000), openings)
-                    }
-                    try await save(undecodable: reader.undecodable(), openings)
-                    while let lines = reader.next() {
-                        try await save(lines.map(\.asRead), openings)
-                    }
-                    try await endSaving(reader.unread, openings)
-                } catch {
-                    await failSaving(openings)
-                }
+        guard settings.staysAvailable else {
+            do {
+                let reader = try SalvageReader(path: place)
+                while let piece = reader.nextPiece() { try save(piece, openings) }
+                try endSaving(reader.unread, openings)
+            } catch {
+                failSaving(openings)
             }
             return
         }
-        do {
-            let reader = try SalvageReader(path: place)
-            try save(reader.gaps[...], openings)
-            try save(undecodable: reader.undecodable(), openings)
-            while let lines = reader.next() { try save(lines.map(\.asRead), openings) }
-            try endSaving(reader.unread, openings)
-        } catch {
-            failSaving(openings)
+        Task.detached(priority: .utility) { [self] in
+            do {
+                let reader = try SalvageReader(path: place)
+                while let piece = reader.nextPiece() { try await save(piece, openings) }
+                try await endSaving(reader.unread, openings)
+            } catch {
+                await failSaving(openings)
+            }
         }
     }
 
     /// - Parameter openings: as many as there were when the saving began: another store is not the one it is for.
-    private func save(
-        _ gaps: ArraySlice<SalvageSource.Values>, _ openings: Int
-    ) throws(QueueError) {
-        try mustBeSaving(openings)
-        try write("save gaps") { db in try Saving.add(gaps, db) }
-    }
-
-    private func save(
-        undecodable frames: [(frame: ImportLine, fault: String)], _ openings: Int
-    ) throws(QueueError) {
-        try mustBeSaving(openings)
-        let number = segments.nextSample
-        let done = try write("save frames") { [saving] db in
-            var saving = saving
-            try saving?.work.store(undecodable: frames, from: number, db)
-            return saving
-        }
-        saving = done
-        assignmentIDs.formUnion(done?.newAssignments ?? [])
-    }
-
-    private func save(_ lines: [ImportLine], _ openings: Int) throws(QueueError) {
+    private func save(_ piece: SalvageReader.Piece, _ openings: Int) throws(QueueError) {
         try mustBeSaving(openings)
         guard let saving else { return }
         let (start, current) = (segments.nextSample, run.id)
         let done = try write("save samples") { db in
             var saving = saving
-            try saving.add(lines, from: start, during: current, db)
+            try saving.add(piece, from: start, during: current, db)
             return saving
         }
         self.saving = done
@@ -212,12 +209,16 @@ extension SampleQueue {
     ) throws(QueueError) {
         try mustBeSaving(openings)
         guard let saving else { return }
+        savingAttempts += 1
+        guard unread.isReadable || savingAttempts >= Self.savingAttemptsMax else {
+            throw QueueError(.inputOutput, "save samples", "parts of the files cannot be read")
+        }
         let report = try write("end saving") { db in
             try saving.end(unread, db)
             return try SalvageReport.latest(db)
         }
         repair.salvage = report
-        self.saving = nil
+        (self.saving, savingAttempts) = (nil, 0)
         nextSaving = .zero
         saveIfDue(uptime: clock.read().uptime)
     }

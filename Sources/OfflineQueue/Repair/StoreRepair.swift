@@ -22,13 +22,13 @@ struct StoreRepair: Sendable {
     var walk = ChecksumWalk()
     private var replacedUptime: Uptime?
     private var carriedUptime: Uptime?
-    /// When errors of the device began, and the last of them.
-    private var deviceFailing: (since: Uptime, last: Uptime)?
+    /// When errors of the device began, and the last of them, by the operation that has not succeeded since.
+    private var deviceFailing: [String: (since: Uptime, last: Uptime)] = [:]
 
     /// What a run finds at its start.
     mutating func begin(_ start: RunStart, _ findings: StoreFindings) {
         damage = nil
-        deviceFailing = nil
+        deviceFailing = [:]
         salvage = start.salvage
         self.findings = findings
         walk.through = start.walkedThrough
@@ -49,13 +49,18 @@ struct StoreRepair: Sendable {
 
     /// The disk may recover; what it holds is not damaged by that.
     private mutating func noteDevice(_ error: QueueError, at uptime: Uptime) {
-        var failing = deviceFailing ?? (uptime, uptime)
+        var failing = deviceFailing[error.operation] ?? (uptime, uptime)
         if uptime - failing.last > Self.deviceCalm { failing.since = uptime }
         failing.last = uptime
-        deviceFailing = failing
+        deviceFailing[error.operation] = failing
         if error.code == .inputOutput, uptime - failing.since >= Self.devicePatience {
             damage = error
         }
+    }
+
+    /// The device did it after all.
+    mutating func worked(_ operation: String) {
+        if !deviceFailing.isEmpty { deviceFailing[operation] = nil }
     }
 
     // MARK: - Replacement

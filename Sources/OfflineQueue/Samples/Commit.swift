@@ -43,10 +43,11 @@ struct Commit {
             db, needed: needed, settings: settings, dropped: &dropped)
         var unstored: [Int64: Int] = [:]
         let insertion = try SampleInsertion(db)
+        let key = try db.storeKey()
         for arrival in arrivals {
             room -= StoreLimit.cost(arrival)
             if room >= 0 {
-                try insert(arrival, insertion, db)
+                try insert(arrival, key, insertion, db)
             } else {
                 // From the first without room on, so that what is kept has no holes.
                 room = -1
@@ -63,7 +64,7 @@ struct Commit {
     }
 
     private mutating func insert(
-        _ arrival: Arrival, _ insertion: SampleInsertion, _ db: Database
+        _ arrival: Arrival, _ key: StoreKey, _ insertion: SampleInsertion, _ db: Database
     ) throws {
         let uptime = arrival.uptime
         let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
@@ -82,7 +83,7 @@ struct Commit {
             let id = nextSample
             try insertion.insert(
                 SampleRow(
-                    id: id, segment: segment.segment, uptime: uptime,
+                    key, id: id, segment: segment.segment, uptime: uptime,
                     uncertainty: clock.error(at: uptime, stored: arrival.clockError),
                     flags: arrival.flags, frame: arrival.frame))
             nextSample += 1

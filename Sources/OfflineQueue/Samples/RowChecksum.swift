@@ -1,17 +1,18 @@
 import Basics
+import GRDB
 
 /// The checksum each sample row carries, so that a row a dying card changed is never sent.
 ///
-/// CRC-32 (ISO 3309, polynomial 0xEDB88320 reflected) over the fields in little-endian order: id,
-/// segment, uptime, uncertainty (or 0 and a 0 octet for "none", else a 1 octet), flags, frame. It finds
-/// accidents, not forgery.
+/// CRC-32 (ISO 3309, polynomial 0xEDB88320 reflected) over the store's key and the fields in little-endian
+/// order: id, segment, uptime, uncertainty (or 0 and a 0 octet for "none", else a 1 octet), flags, frame. It
+/// finds accidents, not forgery.
 enum RowChecksum {
     /// The checksum of one row, as SQLite stores it.
     static func of(
-        id: Int64, segment: Int64, uptime: Uptime, uncertainty: Int64?, flags: Int64,
-        frame: [UInt8]
+        _ key: StoreKey, id: Int64, segment: Int64, uptime: Uptime, uncertainty: Int64?,
+        flags: Int64, frame: [UInt8]
     ) -> Int64 {
-        var crc = UInt32.max
+        var crc = key.sum
         add(UInt64(bitPattern: id), to: &crc)
         add(UInt64(bitPattern: segment), to: &crc)
         add(UInt64(bitPattern: uptime.microseconds), to: &crc)
@@ -48,5 +49,45 @@ enum RowChecksum {
         (0..<8).reduce(UInt32(index)) { crc, _ in
             crc & 1 == 1 ? 0xEDB8_8320 ^ (crc >> 1) : crc >> 1
         }
+    }
+}
+
+/// What makes a row one of its store: in a file that another store was written over, rows of the other one fail their
+/// checksum. It is made of the nonce of the store's first run, and stands in the header of the file as well, so that
+/// damage to either is found before it makes every row seem damaged.
+struct StoreKey: Sendable, Hashable {
+    /// What a checksum begins with.
+    fileprivate let sum: UInt32
+    /// As it stands in the header (`application_id`); never 0, which says that there is none.
+    let mark: Int32
+
+    init(mark: Int32) {
+        self.mark = mark
+        sum = UInt32(bitPattern: mark)
+    }
+
+    /// - Parameter storeID: ``Sidecar/storeID(_:)``.
+    init(storeID: String) {
+        let sum = RowChecksum.crc32(Array(storeID.utf8))
+        self.init(mark: sum == 0 ? 1 : Int32(bitPattern: sum))
+    }
+}
+
+extension Database {
+    /// Throws `corrupt` if the store does not know its own.
+    func storeKey() throws -> StoreKey {
+        let key = StoreKey(storeID: try Sidecar.storeID(self))
+        let mark = try Int32.fetchOne(cachedStatement(sql: "PRAGMA application_id"))
+        guard mark == key.mark else {
+            throw QueueError(.corrupt, "read store", "its mark is not that of its first run")
+        }
+        return key
+    }
+
+    /// Marks a store that has its first run.
+    func markStore() throws {
+        guard try Int32.fetchOne(self, sql: "PRAGMA application_id") == 0 else { return }
+        let key = StoreKey(storeID: try Sidecar.storeID(self))
+        try execute(sql: "PRAGMA application_id = \(key.mark)")
     }
 }

@@ -40,8 +40,8 @@ struct SampleRow: Sendable {
 
     /// A row to write, with its checksum.
     init(
-        id: Int64, segment: Int64, uptime: Uptime, uncertainty: Duration?, flags: UInt32,
-        frame: [UInt8]
+        _ key: StoreKey, id: Int64, segment: Int64, uptime: Uptime, uncertainty: Duration?,
+        flags: UInt32, frame: [UInt8]
     ) {
         self.id = id
         self.segment = segment
@@ -50,7 +50,7 @@ struct SampleRow: Sendable {
         self.flags = Int64(flags)
         self.frame = frame
         crc = RowChecksum.of(
-            id: id, segment: segment, uptime: uptime, uncertainty: self.uncertainty,
+            key, id: id, segment: segment, uptime: uptime, uncertainty: self.uncertainty,
             flags: Int64(flags), frame: frame)
     }
 
@@ -88,11 +88,12 @@ struct SampleRow: Sendable {
         self.frame = frame
     }
 
-    /// Whether the row is as it was written.
-    var isIntact: Bool {
+    /// Whether the row is as it was written, in the store of that key.
+    func isIntact(_ key: StoreKey) -> Bool {
         crc
             == RowChecksum.of(
-                id: id, segment: segment, uptime: uptime, uncertainty: uncertainty, flags: flags,
+                key, id: id, segment: segment, uptime: uptime, uncertainty: uncertainty,
+                flags: flags,
                 frame: frame)
     }
 

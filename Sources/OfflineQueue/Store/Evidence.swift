@@ -52,7 +52,8 @@ struct Evidence: Sendable {
     /// The names of the files, oldest first.
     var files: [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
-        let files = names.filter { $0.hasPrefix(prefix) }.map { name in
+        let files = names.filter { $0.hasPrefix(prefix) && !$0.contains(SalvageView.suffix) }.map {
+            name in
             Self.companions.dropFirst().first { name.hasSuffix($0) }
                 .map { String(name.dropLast($0.count)) } ?? name
         }

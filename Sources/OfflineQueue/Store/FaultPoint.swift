@@ -62,7 +62,7 @@ enum FaultPoint: String, CaseIterable {
             else { return }
             // For as long as the process lives, which is not long: the watching ones, then the real.
             let both = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 2)
-            both.initialize(repeating: methods.pointee, count: 2)
+            both.initialize(from: methods, count: 2)
             both[0].xWrite = { file, bytes, count, offset in
                 FaultPoint.checkpoint.reach()
                 // `file` is the one below, whose second methods are the real ones.

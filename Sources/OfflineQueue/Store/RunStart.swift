@@ -14,6 +14,10 @@ struct RunStart: Sendable {
     /// The ledgers of the open assignments, which begin with this run.
     var ledgers: [Int64: KeptLedger] = [:]
 
+    /// The first run of a store gets any number below this one, the next ones follow: a segment says by its run of which
+    /// store it is, also where the file of another one was written over this one's.
+    private static let firstRunMax: Int64 = 1 << 31
+
     /// - Parameter isFresh: whether the store is new and knows of the runs before this one only that they were.
     init(
         _ db: Database, bootID: String, nonce: UInt64, reading: ClockReading, isFresh: Bool = false
@@ -39,14 +43,16 @@ struct RunStart: Sendable {
         } else {
             try db.execute(
                 sql: """
-                    INSERT INTO run (boot, nonce, started_uptime_us, started_wall_us)
-                    VALUES (?, ?, ?, ?)
+                    INSERT INTO run (id, boot, nonce, started_uptime_us, started_wall_us)
+                    VALUES ((SELECT 1 + coalesce(max(id), ?) FROM run), ?, ?, ?, ?)
                     """,
                 arguments: [
-                    boot, Int64(bitPattern: nonce), reading.uptime, reading.trustedWall,
+                    Int64.random(in: 0..<Self.firstRunMax), boot, Int64(bitPattern: nonce),
+                    reading.uptime, reading.trustedWall,
                 ])
             run = db.lastInsertedRowID
         }
+        try db.markStore()
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
         let now = Instant(boot: boot, uptime: reading.uptime)

@@ -48,6 +48,7 @@ struct StandInRegistry: Sendable {
 extension SampleQueue {
     /// Sets the store aside if a call has met damage; a fresh one takes its place at once, in which the run goes on.
     func replaceIfDamaged() {
+        lookForStrangers()
         let uptime = clock.read().uptime
         guard store.absence == nil, !store.isClosed,
             let cause = repair.replacementDue(uptime: uptime)
@@ -56,6 +57,13 @@ extension SampleQueue {
         deliveries.forgetStore()
         saving = nil
         returnToStoreIfDue(uptime: uptime)
+    }
+
+    /// The lock file keeps this program's other processes out. What else writes to the files does not know what of them
+    /// is in memory here.
+    func lookForStrangers() {
+        guard repair.damage == nil, let name = store.overwritten else { return }
+        note(QueueError(.corrupt, "read store", "another program has written to \(name)"))
     }
 
     /// Opens the store if it is absent and an attempt is due.

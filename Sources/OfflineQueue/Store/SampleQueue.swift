@@ -145,10 +145,13 @@ public actor SampleQueue {
     var assignmentIDs: Set<Int64>
     /// The newest, whether or not the disk has taken it.
     var sidecar: Sidecar?
-    var isSidecarWritten = true
+    /// How many of the two files are still to be written.
+    var sidecarWrites = 0
     var sidecarUptime: Uptime
     /// What is being saved of a broken store; nil while nothing is.
     var saving: Saving?
+    /// How often the device refused to read parts of it.
+    var savingAttempts = 0
     /// When to look for a broken store to save; nil while there is none.
     var nextSaving: Uptime? = .zero
     /// As far as the caller does not know of it yet.
@@ -194,7 +197,7 @@ public actor SampleQueue {
             assignmentIDs = begun.start.assignmentIDs
             ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptime)
             sidecar = try? begun.database.unsafeRead { try Sidecar($0, at: started.wall) }
-            isSidecarWritten = (try? sidecar?.write(besides: path)) != nil
+            sidecarWrites = (try? sidecar?.write(besides: path)) == nil ? 1 : 0
         } catch {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
@@ -259,6 +262,7 @@ public actor SampleQueue {
                 return (try body(db), written)
             }
             deliveries.writtenAlong(written)
+            repair.worked(operation)
             keepSidecar()
             return value
         } catch {
@@ -274,7 +278,9 @@ public actor SampleQueue {
     ) throws(QueueError) -> Value {
         try mustBeSound(operation)
         do throws(QueueError) {
-            return try store.read(operation, body)
+            let value = try store.read(operation, body)
+            repair.worked(operation)
+            return value
         } catch {
             note(error)
             throw error
@@ -282,8 +288,10 @@ public actor SampleQueue {
     }
 
     /// From the first sign of damage on nothing opens or changes the files any more: they are renamed soon.
-    private func mustBeSound(_ operation: String) throws(QueueError) {
-        guard store.absence == nil, !store.isClosed, let damage = repair.damage else { return }
+    func mustBeSound(_ operation: String) throws(QueueError) {
+        guard store.absence == nil, !store.isClosed else { return }
+        lookForStrangers()
+        guard let damage = repair.damage else { return }
         throw QueueError(.corrupt, operation, damage.cause)
     }
 }

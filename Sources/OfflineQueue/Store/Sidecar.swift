@@ -7,6 +7,7 @@ import GRDB
 ///
 /// Written after the commit of a change of the registry, which `registry_change` counts. An intact store always wins.
 struct Sidecar: Codable, Sendable {
+    static let contradiction = "who wears what is not as it was written down"
     private static let magic = "edge-gateway-registry 1"
     /// How often the totals are written while nothing else changes: status says from when they are.
     static let pause = Duration.seconds(600)
@@ -20,12 +21,25 @@ struct Sidecar: Codable, Sendable {
     /// so that it takes no sample for another patient's.
     private static let assignmentsUnknownMax: Int64 = 1_000
 
-    private struct Table: Codable, Sendable {
+    private struct Table: Codable, Sendable, Equatable {
         var columns: [String]
         var rows: [[Value]]
+
+        func columns(_ names: Set<String>?) -> [[Value]] {
+            guard let names else { return rows }
+            let kept = columns.indices.filter { names.contains(columns[$0]) }
+            return rows.map { row in kept.compactMap { row.indices.contains($0) ? row[$0] : nil } }
+        }
     }
 
-    private enum Value: Codable, Sendable {
+    /// Of which each change is counted: all columns, or these.
+    private static let counted: [(table: String, columns: Set<String>?)] = [
+        ("boot", nil), ("run", ["id", "boot", "nonce", "is_imported"]), ("board", nil),
+        ("sensor", nil), ("enrollment", nil), ("assignment", nil), ("further_destination", nil),
+        ("erased_number", nil),
+    ]
+
+    private enum Value: Codable, Sendable, Equatable {
         case null
         case number(Int64)
         case text(String)
@@ -67,8 +81,8 @@ struct Sidecar: Codable, Sendable {
         }
     }
 
-    /// Grows with each file.
-    private var generation: Int64 = 0
+    /// Grows with each file; 0 for one that knows of none before it.
+    fileprivate var generation: Int64 = 0
     /// How often the registry had changed.
     let change: Int64
     /// Of which store (``storeID(_:)``).
@@ -105,6 +119,15 @@ struct Sidecar: Codable, Sendable {
             contents[name] = table
         }
         self.contents = contents
+    }
+
+    /// Whether it says something else of the same store, although that has not changed.
+    func contradicts(_ other: Sidecar) -> Bool {
+        store == other.store && change == other.change
+            && Self.counted.contains { name, columns in
+                contents[name].map { $0.columns(columns) }
+                    != other.contents[name].map { $0.columns(columns) }
+            }
     }
 
     /// The highest number of a sample when it had so many.
@@ -156,6 +179,7 @@ struct Sidecar: Codable, Sendable {
         }
         try db.execute(
             sql: "UPDATE registry_change SET number = max(number, ?)", arguments: [change])
+        try db.markStore()
     }
 
     /// The rows of a table, by their numbers.
@@ -185,7 +209,9 @@ struct Sidecar: Codable, Sendable {
 
     /// Writes it over the older one of the two files.
     mutating func write(besides store: String) throws(QueueError) {
-        generation = (Self.newest(besides: store)?.generation ?? 0) + 1
+        // To read what is there takes as long as to write it.
+        if generation == 0 { generation = Self.newest(besides: store)?.generation ?? 0 }
+        generation += 1
         do {
             let payload = try JSONEncoder().encode(self)
             try PrivateFile.replace(
@@ -217,17 +243,24 @@ extension SampleQueue {
         guard store.absence == nil, !store.isClosed, repair.damage == nil else { return }
         let reading = clock.read()
         let isDue = isDue || isFinal || isErasure || reading.uptime - sidecarUptime >= Sidecar.pause
-        let next = try? store.database.unsafeRead { [known = sidecar?.change] db -> Sidecar? in
-            guard try isDue || Sidecar.change(db) != known else { return nil }
-            let next = try Sidecar(db, at: reading.wall)
-            return isFinal ? next.counting(through: next.lastSample, at: reading.wall) : next
+        let next: Sidecar?
+        do {
+            next = try store.database.unsafeRead { [sidecar] db -> Sidecar? in
+                guard try isDue || Sidecar.change(db) != sidecar?.change else { return nil }
+                let next = try Sidecar(db, at: reading.wall)
+                if let sidecar, next.contradicts(sidecar) {
+                    throw QueueError(.corrupt, "read registry", Sidecar.contradiction)
+                }
+                return isFinal ? next.counting(through: next.lastSample, at: reading.wall) : next
+            }
+        } catch { return note(QueueError("read registry", error)) }
+        if var next {
+            next.generation = sidecar?.generation ?? 0
+            (sidecar, sidecarWrites) = (next, max(sidecarWrites, isErasure ? 2 : 1))
         }
-        if let next = next ?? nil { (sidecar, isSidecarWritten) = (next, false) }
-        guard !isSidecarWritten, var sidecar else { return }
-        do throws(QueueError) {
-            try sidecar.write(besides: store.path)
-            if isErasure { try sidecar.write(besides: store.path) }
-            (sidecarUptime, isSidecarWritten) = (reading.uptime, true)
-        } catch {}
+        while sidecarWrites > 0, (try? sidecar?.write(besides: store.path)) != nil {
+            sidecarWrites -= 1
+            sidecarUptime = reading.uptime
+        }
     }
 }

@@ -61,12 +61,20 @@ struct StoreConnection: Sendable {
     }
 
     /// Runs `body` in one transaction; on any error nothing of it remains.
-    func write<Value>(
+    mutating func write<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
+        try writeOutside(operation) { database in try database.write(body) }
+    }
+
+    /// Runs `body`, which writes in transactions of its own or in none.
+    mutating func writeOutside<Value>(
+        _ operation: String, _ body: (DatabaseQueue) throws -> Value
+    ) throws(QueueError) -> Value {
         try mustBeWritable(operation)
+        defer { files?.noteWrite() }
         do {
-            return try database.write(body)
+            return try body(database)
         } catch {
             throw QueueError(operation, error).located(at: path)
         }
@@ -111,7 +119,11 @@ struct StoreConnection: Sendable {
         absence = Absence(error, uptime: uptime)
         absence?.nextAttempt = uptime
         // In memory nothing can fail but for want of memory.
-        if let inMemory = try? StoreFile.openInMemory(sidecar) { database = inMemory }
+        for known in [sidecar, nil] {
+            guard let inMemory = try? StoreFile.openInMemory(known) else { continue }
+            database = inMemory
+            break
+        }
     }
 
     /// Before an attempt to open the store. It may be that its directory could not be made before.
@@ -136,6 +148,11 @@ struct StoreConnection: Sendable {
     /// Which files of an open store are no longer at their paths; nil while all are.
     var missing: String? {
         absence == nil && !isClosed ? files?.missing : nil
+    }
+
+    /// The file to which another program has written while the store is open; nil while none has.
+    var overwritten: String? {
+        absence == nil && !isClosed ? files?.overwritten : nil
     }
 
     /// Carries all of it into new files: the open ones still have it.

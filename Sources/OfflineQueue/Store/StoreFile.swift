@@ -2,6 +2,7 @@ import CSQLite
 import Foundation
 import GRDB
 import GRDBSQLite
+import Synchronization
 
 /// The file on disk: who may open it, with which modes, and how SQLite treats it.
 enum StoreFile {
@@ -29,7 +30,7 @@ enum StoreFile {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
             if try !database.read(Schema.isComplete) { try Schema.migrator.migrate(database) }
-            lengthenLog(path, try database.read(pageBytes))
+            lengthenLog(path, try database.unsafeRead(pageBytes))
             FaultPoint.migrated.reach()
             #if DEBUG
                 database.inDatabase(FaultPoint.watchCheckpoints)
@@ -46,13 +47,18 @@ enum StoreFile {
         let log = WriteAheadLog(of: path, readsIndex: true)
         if let code = log.unreadable { throw QueueError(errno: code, "open store") }
         if let damage = log.damage { throw QueueError(.corrupt, "open store", damage) }
+        guard Set(StorePages(path: path, log).marks(log)).count <= 1 else {
+            throw QueueError(.corrupt, "open store", "the write-ahead log is of another store")
+        }
         do {
             let database = try openUntouched(path)
             _ = try database.read(Schema.isComplete)
             try database.close()
-        } catch let error as QueueError where error.code == .otherVersion || error.isDamage {
-            throw error
-        } catch {}
+        } catch {
+            let error = QueueError("open store", error)
+            // What the disk refuses shows when the store is opened.
+            guard error.code != .otherVersion, error.code != .corrupt else { throw error }
+        }
     }
 
     /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log.
@@ -80,6 +86,7 @@ enum StoreFile {
         configuration.busyMode = .timeout(2)
         configuration.prepareDatabase { db in
             try keepLog(db)
+            promiseNothing(db)
             if isExclusive { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
             try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
@@ -106,6 +113,10 @@ enum StoreFile {
             try database.close()
             try PrivateFile.sync(temporary)
             for companion in Evidence.companions.dropFirst() { unlink(temporary + companion) }
+            // Whoever could not look there must not write over it.
+            guard errnoOfSize(path) == nil, errnoOfSize(path + "-wal") == nil, !isThere(path) else {
+                throw QueueError(.inputOutput, "create store", "there is another one")
+            }
             // What is left of an index or of an empty log is of no store any more.
             for companion in Evidence.companions.dropFirst() { unlink(path + companion) }
             guard rename(temporary, path) == 0 else {
@@ -264,6 +275,12 @@ enum StoreFile {
     /// Whether there is anything of a store at `path`.
     static func isThere(_ path: String) -> Bool { bytes(path) > 0 || logBytes(path) > 0 }
 
+    /// Why nobody can say whether there is such a file; nil if somebody can.
+    private static func errnoOfSize(_ path: String) -> Int32? {
+        var status = stat()
+        return stat(path, &status) == 0 || errno == ENOENT ? nil : errno
+    }
+
     private static func bytes(_ path: String) -> Int64 {
         var status = stat()
         return stat(path, &status) == 0 ? Int64(status.st_size) : 0
@@ -280,6 +297,9 @@ enum StoreFile {
             // The page size counts only before the first table is made, and before WAL mode.
             try db.execute(sql: "PRAGMA page_size = \(newPageBytes)")
             try db.execute(sql: "PRAGMA journal_mode = WAL")
+            // Opens the log.
+            try db.execute(sql: "SELECT 1 FROM sqlite_master LIMIT 1")
+            promiseNothing(db)
             let pageBytes = try pageBytes(db)
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA cell_size_check = ON")
@@ -302,17 +322,51 @@ enum StoreFile {
     /// Not by the `psow` of a URI, with which SQLite would also write all pages of a block of which one has
     /// changed. It asks once for that, when it has opened the file, and again when it opens the log
     /// (<https://www.sqlite.org/psow.html>).
+    ///
+    /// Nor does it call it damage when the device refuses to read (`SQLITE_IOERR_CORRUPTFS`): that may pass.
     private static func promiseNothing(_ db: Database) {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file)
-        guard let file, let methods = file.pointee.pMethods else { return }
-        // It must outlive the file, whose end nobody tells. A process opens a store a few times.
-        let cautious = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
-        cautious.initialize(to: methods.pointee)
+        for pointer in [SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER] {
+            var file: UnsafeMutablePointer<sqlite3_file>?
+            sqlite3_file_control(db.sqliteConnection, "main", pointer, &file)
+            guard let file, let methods = file.pointee.pMethods else { continue }
+            file.pointee.pMethods = cautious(methods)
+        }
+    }
+
+    /// By the addresses of the methods that they were made of, of which SQLite has a few for each kind of file.
+    private static let cautiousMethods = Mutex<[UInt: UInt]>([:])
+
+    /// The cautious methods, and behind them the real ones. They are never freed: they must outlive every file.
+    private static func cautious(
+        _ methods: UnsafePointer<sqlite3_io_methods>
+    ) -> UnsafePointer<sqlite3_io_methods> {
+        let address = UInt(bitPattern: methods)
+        let found = cautiousMethods.withLock { made in
+            // They are cautious already.
+            made.values.contains(address) ? address : made[address]
+        }
+        if let found, let known = UnsafePointer<sqlite3_io_methods>(bitPattern: found) {
+            return known
+        }
+        let both = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 2)
+        both.initialize(repeating: methods.pointee, count: 2)
         // A newer SQLite may have more methods than were copied.
-        cautious.pointee.iVersion = min(methods.pointee.iVersion, 3)
-        cautious.pointee.xDeviceCharacteristics = { _ in 0 }
-        file.pointee.pMethods = UnsafePointer(cautious)
+        both[0].iVersion = min(methods.pointee.iVersion, 3)
+        both[0].xDeviceCharacteristics = { _ in 0 }
+        both[0].xRead = { file, bytes, count, offset in
+            let code =
+                file?.pointee.pMethods?[1].xRead?(file, bytes, count, offset) ?? SQLITE_IOERR
+            let (isRefused, readFailed) = (SQLITE_IOERR | 33 << 8, SQLITE_IOERR | 1 << 8)
+            return code == isRefused ? readFailed : code
+        }
+        let new = UInt(bitPattern: both)
+        let kept = cautiousMethods.withLock { made in
+            // Another connection may have been faster.
+            let kept = made[address] ?? new
+            made[address] = kept
+            return kept
+        }
+        return UnsafePointer(bitPattern: kept) ?? UnsafePointer(both)
     }
 
     /// Makes the file before SQLite does: its companions (`-wal`, `-shm`) take their mode from it.

@@ -76,6 +76,11 @@ struct StoreOpening: Sendable {
         let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
         do {
             try takeUpAside(database)
+            if let sidecar, !isFresh,
+                try database.unsafeRead({ try Sidecar($0, at: started.wall) }).contradicts(sidecar)
+            {
+                throw QueueError(.corrupt, "open store", Sidecar.contradiction)
+            }
             return try database.write { db in
                 let hadSamples = try Sidecar.storeID(db) != "0"
                 var start = try RunStart(

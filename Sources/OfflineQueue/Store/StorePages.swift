@@ -30,21 +30,22 @@ struct StorePages {
     struct Position: Sendable {
         fileprivate var part = 0
         fileprivate var next = 0
+        /// The `errno` of a part that could not be read; nil if there is none.
+        fileprivate(set) var fault: Int32?
     }
 
     /// The pages of the next megabyte; nil at the end. A part of the disk that cannot be read is passed over.
     func next(_ position: inout Position, _ log: WriteAheadLog) -> [Found]? {
-        var fault: Int32?
         while position.part < 3 {
             let isFile = position.part == 1
             let chunk =
                 isFile
-                ? Self.chunk(path, skip: 0, stride: pageBytes, &position.next, &fault)
+                ? Self.chunk(path, skip: 0, stride: pageBytes, &position.next, &position.fault)
                 : Self.chunk(
                     path + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes,
-                    &position.next, &fault)
+                    &position.next, &position.fault)
             guard let chunk else {
-                position = Position(part: position.part + 1)
+                (position.part, position.next) = (position.part + 1, 0)
                 continue
             }
             let newest = Self.newestFrames(of: log)
@@ -117,6 +118,13 @@ struct StorePages {
                 path + "-wal", from: start + WriteAheadLog.frameHeaderBytes, count: log.pageBytes)
         }
         return Self.octets(path, from: Int(number - 1) * pageBytes, count: pageBytes)
+    }
+
+    /// Whose the first page says that it is (``StoreKey/mark``): by the log, and by the file.
+    func marks(_ log: WriteAheadLog) -> [Int32] {
+        let newest = Self.newestFrames(of: log)[1]
+        return (newest == nil ? [nil] : [newest, nil]).compactMap { page(1, log, $0) }
+            .map { page in page[68..<72].reduce(0) { $0 << 8 | Int32($1) } }.filter { $0 != 0 }
     }
 
     /// As many as tell that a file is a store, and the size of its pages; none if it has fewer.

@@ -117,6 +117,7 @@ struct WriteAheadLog: Sendable {
         }
         if !hasHeader { pageBytes = storePageBytes ?? StoreFile.newPageBytes }
         readFrames(path, after: stored)
+        if header.count < min(bytes, Self.headerBytes) { unreadable = unreadable ?? EIO }
     }
 
     private mutating func readFrames(_ path: String, after header: (UInt32, UInt32)?) {

@@ -102,7 +102,8 @@ struct SampleImport: Sendable {
         lastNumber = nil
         roomRowsLeft = 0
         let insertion = try SampleInsertion(db)
-        for sample in slice { try add(sample, insertion, db) }
+        let key = try db.storeKey()
+        for sample in slice { try add(sample, key, insertion, db) }
         try seen?.write(db)
         for segment in segments.values { try write(segment, db) }
         for (assignment, boots) in found {
@@ -164,7 +165,7 @@ struct SampleImport: Sendable {
     }
 
     private mutating func add(
-        _ sample: ImportLine, _ insertion: SampleInsertion, _ db: Database
+        _ sample: ImportLine, _ key: StoreKey, _ insertion: SampleInsertion, _ db: Database
     ) throws {
         let destinations = destinations(of: sample)
         guard target == nil || !destinations.isEmpty else {
@@ -192,7 +193,7 @@ struct SampleImport: Sendable {
         var segment = try segment(of: assignment, run, id: id, sample, db)
         try insertion.insert(
             SampleRow(
-                id: id, segment: segment.id, uptime: sample.uptime,
+                key, id: id, segment: segment.id, uptime: sample.uptime,
                 uncertainty: sample.timeUncertainty, flags: sample.flags, frame: sample.frame))
         segment.count += 1
         segment.lastSample = id

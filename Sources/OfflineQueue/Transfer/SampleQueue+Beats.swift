@@ -80,6 +80,7 @@ private struct BeatExport {
         var table = BeatTable(
             strap: segment[1] ?? "", segment: id, since: filter.since,
             until: filter.until)
+        let key = try db.storeKey()
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -89,7 +90,7 @@ private struct BeatExport {
             arguments: [(segment[3] as Int64?) ?? 0, (segment[4] as Int64?) ?? .max, id])
         while let row = try rows.next() {
             let sample = SampleRow(row)
-            guard sample.isIntact else {
+            guard sample.isIntact(key) else {
                 summary.damaged += 1
                 continue
             }

@@ -150,6 +150,7 @@ private struct SampleExport {
         let first = try firstID()
         let span = max(1, (try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0) &- first)
         var next = first
+        let key = try db.storeKey()
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -162,7 +163,7 @@ private struct SampleExport {
                 progress(Double(sample.id - first) / Double(span))
                 next = sample.id + max(1, span / 1_000)
             }
-            guard sample.isIntact, let segment = try segment(sample.segment) else {
+            guard sample.isIntact(key), let segment = try segment(sample.segment) else {
                 summary.damaged += 1
                 continue
             }

@@ -173,7 +173,7 @@ import Testing
                 oldest unsent sample: 2026-12-01 12:00:00 UTC
                 boots with an unknown clock: 1 (edge-gateway queue release)
                 ! the store broke on 2026-12-01 12:00:00 UTC
-                    saved 8, damaged 1, orphaned 0, lost 2
+                    had 10 at 2026-12-01 12:00:00 UTC, saved 8, damaged 1, orphaned 0, unknown 2
                     queue.sqlite.broken-1
                     edge-gateway queue acknowledge
                 """)

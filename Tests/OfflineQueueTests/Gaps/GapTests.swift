@@ -376,6 +376,6 @@ extension SampleQueue {
     func changes() throws -> Int { try store.database.read { $0.totalChangesCount } }
 
     func checkpoint() throws {
-        _ = try store.database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        try emptyLog()
     }
 }

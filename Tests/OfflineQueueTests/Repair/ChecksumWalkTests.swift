@@ -66,10 +66,12 @@ struct ChecksumWalkTests {
         try await queue.emptyLog()
         let file = try Data(contentsOf: URL(fileURLWithPath: store.path))
         let at = try #require(file.range(of: Data(frame)))
-        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
-        try handle.seek(toOffset: UInt64(at.lowerBound + 1))
-        try handle.write(contentsOf: Data([78]))
-        try handle.close()
+        try store.unnoticed {
+            let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+            try handle.seek(toOffset: UInt64(at.lowerBound + 1))
+            try handle.write(contentsOf: Data([78]))
+            try handle.close()
+        }
         await step(queue, 10)
         #expect(await queue.health().damagedRows == 1)
     }
@@ -87,15 +89,17 @@ struct ChecksumWalkTests {
     @Test func aBrokenTreeThatTheWalkMeetsIsSalvaged() async throws {
         let (queue, worn) = try await worn(rows: 450)
         try await queue.emptyLog()
-        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
         let pages = try store.number("PRAGMA page_count")
         let pageBytes = try store.pageBytes()
-        // Leaves of samples are the most there is.
-        for page in [pages / 2, pages / 2 + 1] {
-            try handle.seek(toOffset: UInt64(page * pageBytes))
-            try handle.write(contentsOf: Data(repeating: 0xA5, count: 8))
+        try store.unnoticed {
+            let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+            // Leaves of samples are the most there is.
+            for page in [pages / 2, pages / 2 + 1] {
+                try handle.seek(toOffset: UInt64(page * pageBytes))
+                try handle.write(contentsOf: Data(repeating: 0xA5, count: 8))
+            }
+            try handle.close()
         }
-        try handle.close()
         await step(queue, 10)
         await queue.commitIfDue()
         #expect(await queue.health().salvage != nil)

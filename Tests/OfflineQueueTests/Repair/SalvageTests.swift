@@ -77,7 +77,7 @@ struct SalvageTests {
         // Found when a delivery gets there; salvaged at the next tick; delivered then.
         await #expect(throws: QueueError.self) { try await world.deliverAll(queue) }
         await queue.commitIfDue()
-        let before = try await queue.balance().delivered - 95
+        let before = try await queue.balance().delivered - 90
         let report = try #require(await queue.health().salvage)
         #expect(report.unknown.map { $0 > 0 && report.carried == world.rows - $0 } == true)
         #expect(try await queue.balance().isBalanced)
@@ -111,11 +111,9 @@ struct SalvageTests {
         try handle.write(contentsOf: page)
         try handle.close()
         let queue = try await store.open(clock, bootID: "boot-2")
-        await #expect(throws: QueueError.self) { try await world.deliverAll(queue) }
-        await queue.commitIfDue()
-        #expect(await queue.health().salvage != nil)
+        #expect(await queue.health().salvage?.carried == world.rows)
         let sent = try await world.deliverAll(queue)
-        #expect(identities(sent).isSubset(of: identities(world.pending)))
+        #expect(identities(sent) == identities(world.pending))
         #expect(try await queue.audit().isClean)
         try await queue.close()
     }
@@ -203,7 +201,8 @@ struct SalvageTests {
 
         queue = try await store.open(clock, bootID: "boot-2")
         let report = try #require(await queue.health().salvage)
-        #expect(report.carried == 12 && report.unknown == 0 && report.damaged == 0, "\(report)")
+        #expect(report.carried == 12 && report.damaged == 0, "\(report)")
+        #expect(report.unknown == nil, "nobody knows what a power cut took")
         let after = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100)
         #expect(after.map(\.frame) == sent.map(\.frame))
         #expect(try await queue.audit().isClean)

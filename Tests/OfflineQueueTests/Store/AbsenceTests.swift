@@ -416,7 +416,9 @@ struct AbsenceTests {
         #expect(try await queue.sensors().count == 3)
         try await queue.beat(world.worn[0].assignment, bpm: 222, clock)
         try await queue.flush()
-        while await queue.health().salvage?.isDone != true { await Task.yield() }
+        while await queue.health().salvage?.isDone != true {
+            try await Task.sleep(for: .milliseconds(1))
+        }
         let facts = await queue.health()
         #expect(!facts.isSalvaging && facts.buffered == 0 && facts.fault == nil, "\(facts)")
         #expect(facts.salvage?.carried == world.rows && facts.salvage?.unknown == 0, "\(facts)")

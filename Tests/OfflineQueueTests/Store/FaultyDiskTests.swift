@@ -32,10 +32,14 @@ final class BadDisk: Sendable {
 
 @Suite("A disk that fails now and then")
 struct FaultyDiskTests {
-    /// Seeds that always run; one that ever failed is added here. `OFFLINE_QUEUE_DISK=n` replays one.
+    /// Seeds that always run; one that ever failed is added here. `OFFLINE_QUEUE_DISK=n` replays one,
+    /// `OFFLINE_QUEUE_DISK_COUNT=n` tries n of them.
     static let seeds: [UInt64] = {
-        let text = ProcessInfo.processInfo.environment["OFFLINE_QUEUE_DISK"]
-        if let seed = text.flatMap(UInt64.init) { return [seed] }
+        let environment = ProcessInfo.processInfo.environment
+        if let seed = environment["OFFLINE_QUEUE_DISK"].flatMap(UInt64.init) { return [seed] }
+        if let count = environment["OFFLINE_QUEUE_DISK_COUNT"].flatMap(Int.init) {
+            return (0..<count).map { _ in .random(in: 0 ... .max) }
+        }
         let failed: [UInt64] = [288_722_214_770_459_169, 3_954_638_480_211_288_314]
         return failed + [1, 2, 3, 4, 5, 6, 7, 8, .random(in: 0 ... .max)]
     }()

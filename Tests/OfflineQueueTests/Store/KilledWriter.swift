@@ -168,8 +168,10 @@ enum KilledWriter {
 
 extension SampleQueue {
     func set(_ pragma: String, _ value: String) throws {
-        try store.database.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA \(pragma) = \(value)")
+        try store.writeOutside("test") { database in
+            try database.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA \(pragma) = \(value)")
+            }
         }
     }
 }

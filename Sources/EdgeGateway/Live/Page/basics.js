@@ -17,6 +17,7 @@ const CAUSES = {
   'daemon-gone': 'bluetoothd or the system bus did not answer',
   'gateway-off': 'the gateway was stopped, updated or without power',
   'queue-full': 'neither disk nor memory could take the frames',
+  'store-lost': 'the store broke, and nobody knows what it held of that time',
   'clock-unknown': 'between two boots, and the clock of one of them is not trusted',
 };
 const LINKS = { absent: 'not heard', seen: 'heard', connecting: 'connecting', resolving: 'connecting',
