@@ -138,6 +138,15 @@ import Testing
         }
     }
 
+    /// On any machine, from a copy of the files.
+    @Test func theCommandReadsOfACopyWhatTheGatewaySaves() async throws {
+        try await DyingCard.run { card in
+            try await card.suffer("for the command") { $0[""]?[18] ^= 0x5A }
+            let (samples, expected) = try await card.salvaged()
+            #expect(samples == expected && expected > 100)
+        }
+    }
+
     @Test func itBreaksTwiceInARow() async throws {
         try await DyingCard.run { card in
             try await card.suffer("once") { $0[""]?[18] ^= 0x5A }
@@ -405,6 +414,37 @@ private final class DyingCard {
         guard !hasStranger, let readable = try? Self.rows(damaged) else { return }
         let lost = readable.intersection(rows).subtracting(after)
         #expect(lost.isEmpty, "\(what): \(lost.count) could be read, and are not there")
+    }
+
+    /// How many samples `queue salvage` writes of a copy of the broken files, and how many there were.
+    func salvaged() async throws -> (samples: Int, expected: Int) {
+        let directory = world.gateway.directory.appending(path: "copy")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let broken = try #require(
+            brokenFiles().first { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") })
+        for end in Self.companions {
+            try FileManager.default.copyItem(
+                at: state.appending(path: broken + end),
+                to: directory.appending(path: "its.sqlite" + end))
+        }
+        for name in ["store-registry-0", "store-registry-1"] {
+            try FileManager.default.copyItem(
+                at: state.appending(path: name), to: directory.appending(path: name))
+        }
+        func copies() throws -> Set<Data> {
+            Set(
+                try Self.companions.map {
+                    try Data(contentsOf: directory.appending(path: "its.sqlite" + $0))
+                })
+        }
+        let before = try copies()
+        let file = directory.appending(path: "saved.ndjson").path
+        try await world.gateway.succeed(
+            ["queue", "salvage", directory.appending(path: "its.sqlite").path, file, "--all"])
+        #expect(try copies() == before, "the command changes nothing of the copy")
+        // The first and the last line hold no sample.
+        let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
+        return (lines.count - 2, rows.count)
     }
 
     func brokenFiles() throws -> [String] {
