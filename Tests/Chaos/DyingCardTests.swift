@@ -427,9 +427,10 @@ private final class DyingCard {
                 at: state.appending(path: broken + end),
                 to: directory.appending(path: "its.sqlite" + end))
         }
-        for name in ["store-registry-0", "store-registry-1"] {
+        for end in [".registry-0", ".registry-1"] {
             try FileManager.default.copyItem(
-                at: state.appending(path: name), to: directory.appending(path: name))
+                at: state.appending(path: "queue.sqlite" + end),
+                to: directory.appending(path: "its.sqlite" + end))
         }
         func copies() throws -> Set<Data> {
             Set(

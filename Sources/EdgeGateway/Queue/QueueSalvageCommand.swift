@@ -19,8 +19,8 @@ struct QueueSalvageCommand: AsyncParsableCommand {
         discussion: """
             The gateway does this by itself with a store that breaks. The command does it on any \
             machine, with a copy: of the file, its write-ahead log (-wal) and index (-shm), and of \
-            store-registry-0 and store-registry-1 in the same directory, which name the patients. It \
-            changes none of them. `queue import` reads what it writes. If samples are left out, it \
+            queue.sqlite.registry-0 and -1 in the same directory, which name the patients; each under \
+            the name it has. It changes none of them. `queue import` reads what it writes. If samples are left out, it \
             exits with 1 when all others are written.
 
             Example: edge-gateway queue salvage queue.sqlite.broken-20261201T000000Z saved.ndjson

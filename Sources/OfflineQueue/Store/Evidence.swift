@@ -14,7 +14,16 @@ struct Evidence: Sendable {
     init(of path: String) { self.path = path }
 
     private var directory: URL { URL(fileURLWithPath: path).deletingLastPathComponent() }
-    private var prefix: String { URL(fileURLWithPath: path).lastPathComponent + ".broken-" }
+    private static let infix = ".broken-"
+    private var prefix: String { URL(fileURLWithPath: path).lastPathComponent + Self.infix }
+
+    /// The place of the store that a file is of, broken or not.
+    static func origin(of path: String) -> String {
+        let url = URL(fileURLWithPath: path)
+        guard let end = url.lastPathComponent.range(of: infix)?.lowerBound else { return path }
+        return url.deletingLastPathComponent()
+            .appendingPathComponent(String(url.lastPathComponent[..<end])).path
+    }
 
     /// Renames what is at the store's place. Returns the name of the file, also of one of which there is only a log.
     func setAside(at wall: UTC) throws(QueueError) -> String {

@@ -202,9 +202,9 @@ struct Sidecar: Codable, Sendable {
 
     // MARK: - Files
 
+    /// Several stores may share a directory. A broken one has the sidecar of the one whose place it had.
     private static func path(_ generation: Int64, besides store: String) -> String {
-        let directory = URL(fileURLWithPath: store).deletingLastPathComponent().path
-        return "\(directory)/store-registry-\(generation & 1)"
+        "\(Evidence.origin(of: store)).registry-\(generation & 1)"
     }
 
     /// Writes it over the older one of the two files.

@@ -408,8 +408,8 @@ struct SalvageTests {
         try await queue.close()
         for page in try pages(of: table, leaves: true) { try overwrite(page: page) }
         try overwrite(page: 0)
-        for name in ["store-registry-0", "store-registry-1"] {
-            try FileManager.default.removeItem(at: store.directory.appending(path: name))
+        for end in [".registry-0", ".registry-1"] {
+            try FileManager.default.removeItem(atPath: store.path + end)
         }
         let again = try await store.open(clock, bootID: "boot-2")
         let report = try #require(await again.health().salvage)

@@ -121,13 +121,13 @@ struct EvidenceTests {
         let origin = try TestStore()
         let clock = ManualClock()
         let sound = try await Pair(origin, clock)
-        let sidecars = try ["store-registry-0", "store-registry-1"].map {
-            ($0, try Data(contentsOf: origin.directory.appendingPathComponent($0)))
+        let sidecars = try [".registry-0", ".registry-1"].map {
+            ($0, try Data(contentsOf: URL(fileURLWithPath: origin.path + $0)))
         }
         for (comment, change) in damages {
             let store = try TestStore()
-            for (name, data) in sidecars {
-                try data.write(to: store.directory.appendingPathComponent(name))
+            for (end, data) in sidecars {
+                try data.write(to: URL(fileURLWithPath: store.path + end))
             }
             var pair = sound
             change(&pair)

@@ -23,11 +23,8 @@ struct GoldenStoreTests {
         let lines = try await GoldenStore.make(path)
         try Data((lines.joined(separator: "\n") + "\n").utf8)
             .write(to: Self.folder.appendingPathComponent("\(version).txt"))
-        for companion in ["-wal", "-shm", ".lock"] {
+        for companion in ["-wal", "-shm", ".lock", ".registry-0", ".registry-1"] {
             try? FileManager.default.removeItem(atPath: path + companion)
-        }
-        for name in ["store-registry-0", "store-registry-1"] {
-            try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent(name))
         }
     }
 

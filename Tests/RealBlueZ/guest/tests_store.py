@@ -31,6 +31,10 @@ class GoldenGateway(Gateway):
     def verify(self):
         return self.command("queue", "verify")
 
+    def salvages(self):
+        """What became of broken stores, the newest first."""
+        return (self.command("queue", "status")[1] or {}).get("salvages", [])
+
     def expect_clean(self, what):
         status, report, complaint = self.verify()
         check(status == 0 and report["clean"], f"{what}: {report or complaint}")
@@ -56,12 +60,17 @@ def damaged(fixture):
     status, report, _ = gateway.verify()
     check(status != 0 and not (report or {}).get("clean"), f"the damage is not seen: {report}")
     gateway.start()
-    salvaged = until(SALVAGE_SECONDS_MAX, lambda: "store-salvaged" in gateway.health())
+    told = until(SALVAGE_SECONDS_MAX, lambda: "store-salvaged" in gateway.health())
+    # Recording goes on at once, and what the broken file holds comes while it does.
+    salvaged = until(SALVAGE_SECONDS_MAX, lambda: gateway.salvages() and gateway.salvages()[0]["done"])
+    reports = gateway.salvages()
     gateway.stop()
-    check(salvaged, "status does not tell store-salvaged")
+    check(told, "status does not tell store-salvaged")
+    check(salvaged, f"the broken store is not saved: {reports}")
     check(glob.glob(gateway.store.path + ".broken-*"), "the broken file is not kept")
     samples = gateway.expect_clean("the salvaged store")
-    check(0 < samples < SAMPLES, f"{samples} of {SAMPLES} samples were salvaged")
+    check(0 < samples < SAMPLES, f"{samples} of {SAMPLES} samples were salvaged: {reports}")
+    check(reports[0]["carried"] == samples, f"{samples} samples, and not as many as it says: {reports}")
     return f"{samples} of {SAMPLES} samples"
 
 
