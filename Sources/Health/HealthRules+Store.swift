@@ -40,6 +40,8 @@ extension HealthRules {
                     .storeSalvaged, subject: "\(salvage.id)",
                     message: salvage.message,
                     advice: "the card wears out: replace it; \(salvage.file) is kept; "
+                        + (salvage.fault == nil
+                            ? "" : "edge-gateway queue salvage reads a copy of it; ")
                         + "edge-gateway queue acknowledge"))
         }
         if let fill = store.fill { found.append(nearlyFull(fill)) }

@@ -193,8 +193,10 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var stored: Stored?
             /// Samples of which nobody knows what became; nil if nobody knows how many.
             public var unknown: Int?
-            /// Whether all that can be read was carried over.
+            /// Whether nothing more is carried over.
             public var isDone: Bool
+            /// Why not all that can be read is; nil while nothing is in the way.
+            public var fault: String?
             /// The name of the file that is kept.
             public var file: String
 
@@ -214,13 +216,15 @@ public struct HealthSnapshot: Sendable, Equatable {
 
             /// A salvage with its figures.
             public init(
-                id: Int64, carried: Int, stored: Stored?, unknown: Int?, isDone: Bool, file: String
+                id: Int64, carried: Int, stored: Stored?, unknown: Int?, isDone: Bool,
+                fault: String?, file: String
             ) {
                 self.id = id
                 self.carried = carried
                 self.stored = stored
                 self.unknown = unknown
                 self.isDone = isDone
+                self.fault = fault
                 self.file = file
             }
 
@@ -229,8 +233,12 @@ public struct HealthSnapshot: Sendable, Equatable {
                 let had =
                     stored.map { ", which had \($0.samples) samples at \($0.at)" }
                     ?? "; nobody knows how many samples it had"
-                guard isDone else {
-                    return "the store broke\(had); \(saved) so far, and more are being read"
+                guard isDone, fault == nil else {
+                    let rest =
+                        isDone
+                        ? "the rest cannot be: \(fault ?? "")"
+                        : fault.map { "the rest waits: \($0)" } ?? "more are being read"
+                    return "the store broke\(had); \(saved) so far, and \(rest)"
                 }
                 let rest = unknown.map { "of \($0) nobody knows what became" }
                 return "the store broke\(had); \(saved)" + (rest.map { ", \($0)" } ?? "")

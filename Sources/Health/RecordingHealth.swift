@@ -203,7 +203,8 @@ extension HealthSnapshot.Store {
             Salvage(
                 id: report.id, carried: report.isDone ? report.carried : health.saved,
                 stored: report.stored.map { .init(samples: $0.samples, at: $0.atText) },
-                unknown: report.unknown, isDone: report.isDone, file: report.brokenFile)
+                unknown: report.unknown, isDone: report.isDone, fault: report.fault,
+                file: report.brokenFile)
         }
     }
 }

@@ -78,11 +78,10 @@ private struct DaemonKiller {
     }
 
     /// How often a step may be passed before the daemon dies there; nil for those of a new store, of
-    /// erasing and of what was set aside, which have tests of their own.
+    /// erasing and of a broken one, which have tests of their own.
     private static func passes(_ point: FaultPoint) -> Int? {
         switch point {
-        case .migrate, .migrated, .eraseRegistry, .erased, .asideTakenUp, .evidenceRenamed,
-            .sliceSaved:
+        case .migrate, .migrated, .eraseRegistry, .erased, .evidenceRenamed, .sliceSaved:
             nil
         case .append: 100
         case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 6

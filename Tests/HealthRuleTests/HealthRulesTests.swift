@@ -113,7 +113,7 @@ import Testing
         Row(.storeSalvaged) {
             $0.store.salvage = .init(
                 id: 1, carried: 9, stored: .init(samples: 10, at: "2026-12-01 00:00 UTC"),
-                unknown: 1, isDone: true, file: "queue.sqlite.broken-1")
+                unknown: 1, isDone: true, fault: nil, file: "queue.sqlite.broken-1")
         },
         Row(.storeMissing) { $0.store.missing = "the store's file was deleted" },
         Row(.storeDamaged) { $0.store.damagedRows = 3 },

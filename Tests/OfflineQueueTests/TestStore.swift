@@ -74,7 +74,11 @@ final class TestStore: Sendable {
         let deadline = ContinuousClock.now + patience
         while true {
             do throws(QueueError) {
-                return try SampleQueue(path: path, settings: settings, clock: clock, bootID: bootID)
+                let queue = try SampleQueue(
+                    path: path, settings: settings, clock: clock, bootID: bootID)
+                // A daemon does it while it records.
+                if !settings.staysAvailable { await queue.saveIfDue(uptime: clock.read().uptime) }
+                return queue
             } catch {
                 guard error.code == .inUse, ContinuousClock.now < deadline else { throw error }
             }

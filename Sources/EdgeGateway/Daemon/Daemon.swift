@@ -251,11 +251,10 @@ struct Daemon {
             logger.error(
                 "close store: \(error); \(frames.counted("sample is", "samples are")) set aside for the next start"
             )
-        case .lost(let frames, let error, let isCounted):
+        case .lost(let frames, let error):
             throw SettingsFault(
                 description:
-                    "close store: \(error) \(frames.counted("sample is", "samples are")) lost"
-                    + (isCounted ? ", which the next start counts" : ""))
+                    "close store: \(error) \(frames.counted("sample is", "samples are")) lost")
         }
         logger.info("stopped")
     }

@@ -142,8 +142,7 @@ struct EraseService: Sendable {
     /// Files of this machine that may still hold some of it.
     private func leftBehind(by enrollment: Enrollment) async -> [String] {
         var left = FilePlace.path(of: enrollment.terms).map { [$0] } ?? []
-        let broken = try? await queue.salvages().map(\.brokenFile)
-        left += (broken ?? []).map { stateDirectory + "/" + $0 }
+        left += await queue.evidence()
         return left.filter { FileManager.default.fileExists(atPath: $0) }
     }
 }

@@ -47,8 +47,10 @@ struct SalvagedStoreReport: Codable, Equatable {
     var orphaned: Int
     /// Samples of which nobody knows what became; left out where nobody knows how many.
     var unknown: Int?
-    /// All that can be read is carried over.
+    /// Nothing more is carried over.
     var done: Bool
+    /// Why not all of it is here; left out where nothing is in the way.
+    var fault: String? = nil
     var acknowledged: Bool
 }
 

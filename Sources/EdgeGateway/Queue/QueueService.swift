@@ -145,7 +145,8 @@ extension SalvagedStoreReport {
             cause: salvage.cause, stored: salvage.stored?.samples,
             storedAt: salvage.stored.map { Date($0.at) },
             carried: salvage.carried, damaged: salvage.damaged, orphaned: salvage.orphaned,
-            unknown: salvage.unknown, done: salvage.isDone, acknowledged: salvage.isAcknowledged)
+            unknown: salvage.unknown, done: salvage.isDone, fault: salvage.fault,
+            acknowledged: salvage.isAcknowledged)
     }
 
     /// In words.
@@ -156,5 +157,6 @@ extension SalvagedStoreReport {
         let rest = unknown.map { "unknown \($0)" } ?? "unknown how many more"
         return (had ?? "") + "saved \(carried), damaged \(damaged), orphaned \(orphaned), "
             + (done ? rest : "and more are being read")
+            + (fault.map { "; in the way: \(Printable.line($0))" } ?? "")
     }
 }

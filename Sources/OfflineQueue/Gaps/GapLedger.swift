@@ -11,7 +11,7 @@ import Basics
 ///       └ ≤ 3 s apart ┘                          └ the cause changed
 ///
 /// Uptimes that go back are taken as the latest known: what is explained is never opened again.
-struct GapLedger: Sendable, Hashable, Codable {
+struct GapLedger: Sendable, Hashable {
     /// The longest silence that is no gap. Straps notify once a second; one or two lost
     /// notifications are the air's noise, and one row for each would wear the card.
     ///
@@ -21,7 +21,7 @@ struct GapLedger: Sendable, Hashable, Codable {
     static let silenceMax = Duration.seconds(3)
 
     /// A range of uptime with one cause; `until` is nil while it goes on.
-    struct Interval: Sendable, Hashable, Codable {
+    struct Interval: Sendable, Hashable {
         /// Where it begins.
         var from: Uptime
         /// Where it ends; nil while it goes on.
@@ -37,7 +37,7 @@ struct GapLedger: Sendable, Hashable, Codable {
 
     /// The longest silence of this strap that is no gap: ``silenceMax``, or more where it sends
     /// rarely.
-    @InMicroseconds private(set) var patience = Self.silenceMax
+    private(set) var patience = Self.silenceMax
     /// What was told of the time since then is void: late samples came from it.
     private(set) var voidSince: Uptime?
 

@@ -52,15 +52,6 @@ struct GapLedgers: Sendable {
         events.removeAll { !assignments.contains($0.assignment) }
     }
 
-    /// What was told of an assignment after its end is the sensor's next one's.
-    mutating func reassign(_ ended: EndedAssignments) {
-        for index in events.indices where events[index].kind != .end {
-            let event = events[index]
-            events[index].assignment =
-                ended.assignment(insteadOf: event.assignment, at: event.uptime) ?? event.assignment
-        }
-    }
-
     /// Whether it ends behind frames that wait.
     func isEnding(_ assignment: Int64) -> Bool {
         kept[assignment]?.isEnded != false

@@ -8,7 +8,7 @@ struct Instant: Sendable, Hashable {
 }
 
 /// A ledger and what of it is in the store.
-struct KeptLedger: Sendable, Codable {
+struct KeptLedger: Sendable {
     var ledger: GapLedger
     /// Whether its assignment is over.
     private(set) var isEnded = false

@@ -4,11 +4,11 @@ import Basics
 ///
 /// Ledgers follow what is in the store: a frame that waits in memory may still find no room there, or
 /// be lost with the power.
-struct LedgerEvent: Sendable, Hashable, Codable {
-    enum Kind: Sendable, Hashable, Codable {
+struct LedgerEvent: Sendable, Hashable {
+    enum Kind: Sendable, Hashable {
         case note(GapCause?)
         /// The strap sends a frame about so often.
-        case cadence(InMicroseconds)
+        case cadence(Duration)
         /// Frames that memory could not take, the last of them at this uptime.
         case refused(through: Uptime)
         case end
@@ -62,7 +62,7 @@ extension [Int64: KeptLedger] {
         let id = event.assignment
         switch event.kind {
         case .note(let cause): self[id]?.ledger.note(cause, at: event.uptime)
-        case .cadence(let cadence): self[id]?.ledger.note(cadence: cadence.wrappedValue)
+        case .cadence(let cadence): self[id]?.ledger.note(cadence: cadence)
         case .refused(let last):
             var uptime = event.uptime
             while uptime < last {

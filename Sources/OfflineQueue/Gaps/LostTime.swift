@@ -2,7 +2,7 @@ import Basics
 import GRDB
 
 // A fresh store knows nothing of the time before it. All of it is `store-lost`, until samples and gaps that were
-// saved speak for their parts.
+// saved speak for their parts, as they do where a run is taken to be over since its last commit (`gateway-off`).
 
 extension Database {
     /// The time of each assignment up to `begin` of its ledger here, or to its end, is lost.
@@ -39,15 +39,16 @@ extension Database {
             until: Instant(boot: boot, uptime: until), as: nil)
     }
 
-    /// What is lost of this time has a cause after all, or with nil a sample.
+    /// What is unknown of this time has a cause after all, or with nil a sample.
     func explain(
         _ assignment: Int64, from: Instant, until: Instant, as cause: GapCause?
     ) throws {
         let lost = try Row.fetchAll(
             cachedStatement(
                 sql: """
-                    SELECT id, from_boot, from_uptime_us, until_boot, until_uptime_us FROM gap
-                    WHERE assignment = ?1 AND cause = 'store-lost' AND until_boot IS NOT NULL
+                    SELECT id, from_boot, from_uptime_us, until_boot, until_uptime_us, cause FROM gap
+                    WHERE assignment = ?1 AND cause IN ('store-lost', 'gateway-off')
+                        AND until_boot IS NOT NULL
                         AND (from_boot, from_uptime_us) <= (?4, ?5)
                         AND (until_boot, until_uptime_us) >= (?2, ?3)
                     """),
@@ -56,19 +57,22 @@ extension Database {
             let begin = Instant(boot: row[1] ?? 0, uptime: row[2] ?? .zero)
             let end = Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero)
             try execute(sql: "DELETE FROM gap WHERE id = ?", arguments: [row[0] as Int64?])
-            try insertLost(assignment, from: begin, until: min(from, end))
-            try insertLost(assignment, from: max(until, begin), until: end)
+            let left = GapCause(rawValue: row[5] ?? "") ?? .storeLost
+            try insertLost(assignment, left, from: begin, until: min(from, end))
+            try insertLost(assignment, left, from: max(until, begin), until: end)
             if let cause, max(from, begin) < min(until, end) {
                 try insertGap(of: assignment, cause, from: max(from, begin), until: min(until, end))
             }
         }
     }
 
-    private func insertLost(_ assignment: Int64, from: Instant, until: Instant) throws {
+    private func insertLost(
+        _ assignment: Int64, _ cause: GapCause = .storeLost, from: Instant, until: Instant
+    ) throws {
         guard from < until,
             from.boot != until.boot || GapLedger.isGap(from: from.uptime, until: until.uptime)
         else { return }
-        try insertGap(of: assignment, .storeLost, from: from, until: until)
+        try insertGap(of: assignment, cause, from: from, until: until)
     }
 }
 

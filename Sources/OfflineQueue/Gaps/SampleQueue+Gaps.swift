@@ -24,16 +24,13 @@ extension SampleQueue {
         tell(
             LedgerEvent(
                 frames: buffer.arrivals.count, assignment: assignment, uptime: uptime,
-                kind: .cadence(InMicroseconds(wrappedValue: cadence))))
+                kind: .cadence(cadence)))
     }
 
     /// Whether the ledgers need not wait for frames to become durable.
     var areLedgersCurrent: Bool { buffer.isEmpty && run.hasBegun }
 
     private func tell(_ event: LedgerEvent) {
-        var event = event
-        event.assignment =
-            ended.assignment(insteadOf: event.assignment, at: event.uptime) ?? event.assignment
         ledgers.tell(event, isCurrent: areLedgersCurrent)
     }
 

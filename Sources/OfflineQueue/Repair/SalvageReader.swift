@@ -27,8 +27,8 @@ public final class SalvageReader {
     /// What is in no line as far as the reader has come.
     public var unread: Unread {
         Unread(
-            damaged: damaged.count { !seen.contains($0) }, orphaned: orphaned,
-            strangers: strangerLines, last: seen.last ?? 0,
+            damaged: damaged.count { !seen.contains(Int($0)) }, orphaned: orphaned,
+            strangers: strangerLines, last: Int64(seen.last ?? 0),
             isReadable: log.unreadable == nil && position.fault == nil && isReadable)
     }
 
@@ -50,8 +50,8 @@ public final class SalvageReader {
         let exported: ExportedSegment
     }
     private var segments: [Int64: Segment?] = [:]
-    private var seen = NumberRanges()
-    private var strangers = NumberRanges()
+    private var seen = IndexSet()
+    private var strangers = IndexSet()
     private var strangerLines = 0
     private var damaged: Set<Int64> = []
     private var orphaned = 0
@@ -95,8 +95,15 @@ public final class SalvageReader {
         }
         self.keys = keys
         // A file of another gateway may have been written over this one's.
-        gaps =
-            source.isPure ? (source.rows["gap"] ?? [:]).sorted { $0.key < $1.key }.map(\.value) : []
+        let boots = source.rows["boot"] ?? [:]
+        gaps = (source.isPure ? source.rows["gap"] ?? [:] : [:]).sorted { $0.key < $1.key }.map {
+            // The numbers of boots may be others there.
+            var gap = $0.value
+            for name in ["from_boot", "until_boot"] {
+                gap[name] = SegmentRow.number(gap, name).flatMap { boots[$0]?["boot_id"] }
+            }
+            return gap
+        }
         // In the store they have no checksum: a damaged number would take a patient away who is still there.
         erased =
             sidecar?.erasedAssignments
@@ -176,19 +183,64 @@ public final class SalvageReader {
 
     /// Frames that no measurement could be read from, with the fault of each.
     private func undecodable() -> [(frame: ImportLine, fault: String)] {
-        guard source.isPure, let key = keys.first else { return [] }
-        return (source.rows["undecodable"] ?? [:]).sorted { $0.key < $1.key }.compactMap { _, row in
-            guard let id = SegmentRow.number(row, "segment"), let segment = segment(id)?.exported,
-                !erased.contains(segment.assignmentID),
-                let uptime = row["uptime_us"].flatMap(Uptime.fromDatabaseValue),
+        (source.rows["undecodable"] ?? [:]).sorted { $0.key < $1.key }.compactMap { _, row in
+            guard let uptime = row["uptime_us"].flatMap(Uptime.fromDatabaseValue),
                 let fault = row["fault"].flatMap(String.fromDatabaseValue),
                 let frame = row["frame"].flatMap(Data.fromDatabaseValue)
             else { return nil }
-            let sample = SampleRow(
-                key, id: 0, segment: id, uptime: uptime,
-                uncertainty: nil, flags: 0, frame: [UInt8](frame))
-            return (ExportLine(sample, segment, letters: [:]).asRead, fault)
+            return frameWithoutNumber(row, uptime, [UInt8](frame)).map { ($0, fault) }
         }
+    }
+
+    /// Frames that were refused.
+    struct Refused: Sendable {
+        /// Whose they were, and when the newest before them came.
+        var frame: ImportLine
+        var reason: String
+        var count: Int
+    }
+
+    /// Those of the files, which no line tells of.
+    private func refused() -> [Refused] {
+        (source.unnumbered["loss"] ?? []).compactMap { row in
+            guard let reason = row["reason"].flatMap(String.fromDatabaseValue),
+                row["kind"].flatMap(String.fromDatabaseValue) == LossKind.refused.rawValue,
+                let count = SegmentRow.number(row, "count"), (1...Int64(Int32.max)).contains(count),
+                let id = SegmentRow.number(row, "segment"),
+                let uptime = source.rows["segment"]?[id]?["last_uptime_us"]
+                    .flatMap(Uptime.fromDatabaseValue)
+            else { return nil }
+            return frameWithoutNumber(row, uptime, []).map {
+                Refused(frame: $0, reason: reason, count: Int(count))
+            }
+        }
+    }
+
+    /// What there is to know when all pieces were handed out.
+    struct Rest: Sendable {
+        var unread: Unread
+        var refused: [Refused]
+        /// Of the run that was the last to begin.
+        var lastNonce: Int64?
+        var lastEnd: Uptime?
+    }
+
+    var rest: Rest {
+        let last = source.ownRuns.max { $0.key < $1.key }?.value ?? [:]
+        return Rest(
+            unread: unread, refused: refused(), lastNonce: SegmentRow.number(last, "nonce"),
+            lastEnd: last["ended_uptime_us"].flatMap(Uptime.fromDatabaseValue))
+    }
+
+    private func frameWithoutNumber(
+        _ row: SalvageSource.Values, _ uptime: Uptime, _ frame: [UInt8]
+    ) -> ImportLine? {
+        guard source.isPure, let key = keys.first, let id = SegmentRow.number(row, "segment"),
+            let segment = segment(id)?.exported, !erased.contains(segment.assignmentID)
+        else { return nil }
+        let sample = SampleRow(
+            key, id: 0, segment: id, uptime: uptime, uncertainty: nil, flags: 0, frame: frame)
+        return ExportLine(sample, segment, letters: [:]).asRead
     }
 
     // MARK: - Rows
@@ -244,7 +296,9 @@ public final class SalvageReader {
         }
         // A row of another store goes by a segment of that one.
         let isOurs = !hasSidecar || key == keys.first
-        guard isOurs ? seen.insert(sample.id) : strangers.insert(sample.id) else { return nil }
+        let number = Int(sample.id)
+        guard !(isOurs ? seen : strangers).contains(number) else { return nil }
+        if isOurs { seen.insert(number) } else { strangers.insert(number) }
         if isOurs, let row = source.rows["segment"]?[sample.segment],
             let assignment = SegmentRow.number(row, "assignment"), erased.contains(assignment)
         {
@@ -380,46 +434,5 @@ extension SalvageReader {
             else { return nil }
             return first...last
         }.sorted { $0.lowerBound < $1.lowerBound }
-    }
-}
-
-/// Whole numbers that mostly follow one another, as ranges.
-struct NumberRanges: Sendable {
-    /// Apart from one another, in order.
-    private var ranges: [ClosedRange<Int64>] = []
-
-    /// The highest.
-    var last: Int64? { ranges.last?.upperBound }
-
-    func contains(_ number: Int64) -> Bool {
-        let index = index(of: number)
-        return index < ranges.count && ranges[index].contains(number)
-    }
-
-    /// False if it is there already.
-    mutating func insert(_ number: Int64) -> Bool {
-        let index = index(of: number)
-        if index < ranges.count, ranges[index].contains(number) { return false }
-        let touchesBefore = index > 0 && ranges[index - 1].upperBound == number - 1
-        let touchesAfter = index < ranges.count && ranges[index].lowerBound == number + 1
-        switch (touchesBefore, touchesAfter) {
-        case (true, true):
-            ranges[index - 1] = ranges[index - 1].lowerBound...ranges[index].upperBound
-            ranges.remove(at: index)
-        case (true, false): ranges[index - 1] = ranges[index - 1].lowerBound...number
-        case (false, true): ranges[index] = number...ranges[index].upperBound
-        case (false, false): ranges.insert(number...number, at: index)
-        }
-        return true
-    }
-
-    /// The first range that does not end before `number`.
-    private func index(of number: Int64) -> Int {
-        var (low, high) = (0, ranges.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if ranges[middle].upperBound < number { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 }

@@ -20,15 +20,17 @@ public struct SalvageReport: Sendable, Hashable, Identifiable {
     public let orphaned: Int
     /// Whether it got no samples after that.
     let isExact: Bool
-    /// Whether all that can be read was carried over.
+    /// Whether nothing more is carried over.
     public let isDone: Bool
+    /// Why not all that can be read is here; nil while nothing is in the way.
+    public let fault: String?
     /// Whether it was acknowledged: ``SampleQueue/acknowledgeSalvages()``.
     public let isAcknowledged: Bool
 
     /// Samples of which nobody knows what became; nil if nobody knows how many, as after a power cut, or while it is
     /// being saved.
     public var unknown: Int? {
-        guard isDone, isExact else { return nil }
+        guard isDone, isExact, fault == nil else { return nil }
         return stored.map { max($0.samples - carried, damaged + orphaned) }
     }
 }

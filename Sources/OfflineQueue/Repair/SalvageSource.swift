@@ -169,7 +169,7 @@ struct SalvageSource: Sendable {
         for name in ["run", "boot"] { known[name] = sidecar.rows(of: name) }
     }
 
-    private var ownRuns: [Int64: Values] {
+    var ownRuns: [Int64: Values] {
         (rows["run"] ?? [:]).filter { SegmentRow.number($0.value, "is_imported") == 0 }
     }
 

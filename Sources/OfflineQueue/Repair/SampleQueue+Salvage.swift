@@ -17,7 +17,7 @@ struct Saving: Sendable {
     fileprivate init(id: Int64, file: String, _ settings: QueueSettings) {
         self.id = id
         self.file = file
-        work = SampleImport(home: settings)
+        work = SampleImport(home: settings, isAside: Evidence.isAside(file))
     }
 
     /// The oldest broken store that is not saved yet; nil without one.
@@ -67,68 +67,69 @@ struct Saving: Sendable {
         _ gaps: some Sequence<SalvageSource.Values>, _ db: Database
     ) throws {
         for row in gaps {
-            func instant(_ name: String) -> Instant? {
-                guard let boot = SegmentRow.number(row, "\(name)_boot"),
-                    let uptime = SegmentRow.number(row, "\(name)_uptime_us")
-                else { return nil }
+            func instant(_ name: String) throws -> Instant? {
+                let boot = try Int64.fetchOne(
+                    db.cachedStatement(sql: "SELECT id FROM boot WHERE boot_id = ?"),
+                    arguments: [row["\(name)_boot"]])
+                guard let boot, let uptime = SegmentRow.number(row, "\(name)_uptime_us") else {
+                    return nil
+                }
                 return Instant(boot: boot, uptime: Uptime(microseconds: uptime))
             }
             guard let assignment = SegmentRow.number(row, "assignment"),
-                let from = instant("from"), let until = instant("until"), from < until,
-                let cause = row["cause"].flatMap(String.fromDatabaseValue).flatMap(GapCause.init)
+                let from = try instant("from"), let until = try instant("until"), from < until,
+                let cause = row["cause"].flatMap(String.fromDatabaseValue).flatMap(GapCause.init),
+                cause != .storeLost
             else { continue }
             try db.explain(assignment, from: from, until: until, as: cause)
         }
     }
 
-    /// All that can be read is here.
-    fileprivate func end(_ unread: SalvageReader.Unread, _ db: Database) throws {
+    /// All that can be read is here. Returns whether nobody needs the files any more.
+    fileprivate mutating func end(
+        _ rest: SalvageReader.Rest, from nextSample: Int64, _ db: Database
+    ) throws -> Bool {
+        try work.count(rest.refused, from: nextSample, db)
+        let unread = rest.unread
+        let orphaned = unread.orphaned + work.summary.unsure + rejected
+        if Evidence.isAside(file), unread.damaged + orphaned == 0, unread.isReadable {
+            try db.execute(sql: "DELETE FROM salvage WHERE id = ?", arguments: [id])
+            try db.execute(
+                sql: "UPDATE run SET ended_uptime_us = ? WHERE nonce = ?",
+                arguments: [rest.lastEnd, rest.lastNonce])
+            return true
+        }
         try db.execute(
             sql: """
-                UPDATE salvage SET carried = ?, damaged = ?, orphaned = ?, is_done = 1,
+                UPDATE salvage SET carried = max(0, ? - iif(stored IS NULL, 0, ?)), damaged = ?,
+                    orphaned = ?, is_done = 1, fault = ?, is_acknowledged = 0,
                     stored = stored + max(0, ? - stored_through)
                 WHERE id = ?
                 """,
             arguments: [
-                max(0, carried - unread.strangers), unread.damaged,
-                unread.orphaned + work.summary.unsure + rejected,
+                carried, unread.strangers, unread.damaged, orphaned,
+                unread.isReadable ? nil : "the disk does not let all of the files be read",
                 unread.last, id,
             ])
+        return false
     }
-}
 
-extension StoreOpening.Begun {
-    /// Saves all that there is to save before the run goes on.
-    mutating func saveAll(_ path: String, _ settings: QueueSettings) throws(QueueError) {
-        do {
-            while var saving = try database.unsafeRead({ try Saving.next($0, settings) }) {
-                let reader = try SalvageReader(path: Evidence(of: path).place(of: saving.file))
-                while let piece = reader.nextPiece() {
-                    let number = start.nextSample
-                    try database.write { db in
-                        try saving.add(piece, from: number, during: start.run, db)
-                    }
-                    start.nextSample = max(number, saving.nextSample)
-                    start.assignmentIDs.formUnion(saving.newAssignments)
-                }
-                try database.write { db in try saving.end(reader.unread, db) }
-            }
-            start.salvage = try database.unsafeRead { try SalvageReport.latest($0) }
-        } catch {
-            throw QueueError("save samples", error)
-        }
+    /// Something is in the way; with `isOver` it is not tried again.
+    fileprivate func fail(_ error: QueueError, isOver: Bool, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE salvage SET fault = ?1, is_done = ?2, carried = max(carried, ?3),
+                    is_acknowledged = is_acknowledged AND NOT ?2
+                WHERE id = ?4
+                """, arguments: [error.cause.bounded, isOver, carried, id])
     }
-}
-
-extension Saving {
-    fileprivate var nextSample: Int64 { work.nextSample }
-    fileprivate var newAssignments: Set<Int64> { work.newAssignments }
 }
 
 extension SampleQueue {
-    /// Pause after something kept a broken store from being saved, such as a full disk.
+    /// Pause after something kept a broken store from being saved, such as a full disk; as much longer each time.
     private static let savingPause = Duration.seconds(60)
-    /// So often parts that the device refuses to read are tried again before they count as unknown.
+    private static let savingPauseMax = Duration.seconds(3_600)
+    /// So often what no room on the disk will mend is tried again, such as parts that cannot be read.
     private static let savingAttemptsMax = 5
 
     /// Remembers that a call met damage (``StoreRepair/note(_:rowsOnly:at:)``).
@@ -148,7 +149,7 @@ extension SampleQueue {
     ///
     /// With ``QueueSettings/staysAvailable`` it goes on in the background, else every call waits for it.
     func saveIfDue(uptime: Uptime) {
-        guard saving == nil, store.absence == nil, !store.isClosed, let nextSaving,
+        guard saving == nil, store.absence == nil, !store.isClosed, !store.isAside, let nextSaving,
             uptime >= nextSaving
         else { return }
         self.nextSaving = nil
@@ -169,22 +170,22 @@ extension SampleQueue {
         let place = Evidence(of: store.path).place(of: next.file)
         let openings = store.openings
         guard settings.staysAvailable else {
-            do {
+            do throws(QueueError) {
                 let reader = try SalvageReader(path: place)
                 while let piece = reader.nextPiece() { try save(piece, openings) }
-                try endSaving(reader.unread, openings)
+                try endSaving(reader.rest, openings)
             } catch {
-                failSaving(openings)
+                failSaving(error, openings)
             }
             return
         }
         Task.detached(priority: .utility) { [self] in
-            do {
+            do throws(QueueError) {
                 let reader = try SalvageReader(path: place)
                 while let piece = reader.nextPiece() { try await save(piece, openings) }
-                try await endSaving(reader.unread, openings)
+                try await endSaving(reader.rest, openings)
             } catch {
-                await failSaving(openings)
+                await failSaving(error, openings)
             }
         }
     }
@@ -200,39 +201,79 @@ extension SampleQueue {
             return saving
         }
         self.saving = done
-        segments.advance(to: max(start, done.nextSample))
-        assignmentIDs.formUnion(done.newAssignments)
+        segments.advance(to: max(start, done.work.nextSample))
+        assignmentIDs.formUnion(done.work.newAssignments)
     }
 
-    private func endSaving(
-        _ unread: SalvageReader.Unread, _ openings: Int
-    ) throws(QueueError) {
+    private func endSaving(_ rest: SalvageReader.Rest, _ openings: Int) throws(QueueError) {
         try mustBeSaving(openings)
-        guard let saving else { return }
-        savingAttempts += 1
-        guard unread.isReadable || savingAttempts >= Self.savingAttemptsMax else {
+        guard var saving else { return }
+        guard rest.unread.isReadable || savingAttempts + 1 >= Self.savingAttemptsMax else {
             throw QueueError(.inputOutput, "save samples", "parts of the files cannot be read")
         }
-        let report = try write("end saving") { db in
-            try saving.end(unread, db)
-            return try SalvageReport.latest(db)
+        let start = segments.nextSample
+        let (isOver, report) = try write("end saving") { db in
+            (try saving.end(rest, from: start, db), try SalvageReport.latest(db))
         }
         repair.salvage = report
+        if isOver { Evidence(of: store.path).remove(saving.file) }
         (self.saving, savingAttempts) = (nil, 0)
         nextSaving = .zero
         saveIfDue(uptime: clock.read().uptime)
     }
 
-    private func failSaving(_ openings: Int) {
-        guard openings == store.openings else { return }
+    /// Says why, and tries again later; only want of room is worth more than a few attempts.
+    private func failSaving(_ error: QueueError, _ openings: Int) {
+        guard openings == store.openings, let failed = saving else { return }
         saving = nil
-        nextSaving = clock.read().uptime + Self.savingPause
+        savingAttempts += 1
+        let mayPass = error.code == .diskFull || error.code == .readOnly
+        let isOver = !mayPass && savingAttempts >= Self.savingAttemptsMax
+        let report = try? write("end saving") { db in
+            try failed.fail(error, isOver: isOver, db)
+            return try SalvageReport.latest(db)
+        }
+        if let report { repair.salvage = report }
+        let pause = min(Self.savingPause * savingAttempts, Self.savingPauseMax)
+        nextSaving = clock.read().uptime + pause
+        if isOver { savingAttempts = 0 }
     }
 
     private func mustBeSaving(_ openings: Int) throws(QueueError) {
         guard openings == store.openings, saving != nil else {
             throw QueueError(.closed, "save samples", "the store is another one")
         }
+    }
+
+    /// The files of a broken store go last: when it is saved as far as it can be and a year old, or when the disk is
+    /// full.
+    private static let evidenceAgeMax = Duration.seconds(365 * 86_400)
+
+    func pruneEvidence(_ now: UTC) {
+        let evidence = Evidence(of: store.path)
+        let isFull = DiskRoom(at: store.path)?.isFull ?? false
+        let old = try? read("list salvages") { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT broken_file, at_wall_us < ?1 FROM salvage WHERE is_done = 1
+                        AND (at_wall_us < ?1 OR (?2 AND fault IS NULL)) ORDER BY id
+                    """, arguments: [now - Self.evidenceAgeMax, isFull])
+        }
+        let files = Set(evidence.files)
+        // Of those that are in the way, one at a time.
+        var mayMakeRoom = true
+        for row in old ?? [] where files.contains(row[0] ?? "") {
+            guard mayMakeRoom || row[1] as Bool? == true else { continue }
+            evidence.remove(row[0] ?? "")
+            mayMakeRoom = false
+        }
+    }
+
+    /// The files of broken stores that are still here, and of what runs could not write: they may hold a patient who
+    /// was erased since.
+    public func evidence() -> [String] {
+        Evidence(of: store.path).paths(settings.asideDirectories)
     }
 
     /// What became of broken stores, newest first.
@@ -288,6 +329,7 @@ extension SalvageReport {
         orphaned = row["orphaned"] ?? 0
         isExact = row["is_exact"] ?? false
         isDone = row["is_done"] ?? false
+        fault = row["fault"]
         isAcknowledged = row["is_acknowledged"] ?? false
     }
 }

@@ -6,8 +6,6 @@ struct SampleBuffer: Sendable {
     private(set) var arrivals: [Arrival] = []
     /// Frames that found no room in memory since the last commit, by assignment.
     private(set) var refusals: [Int64: Int] = [:]
-    /// Those that the store has counted for certain in this run.
-    private(set) var refusalsWritten: [Int64: Int] = [:]
     /// Copies that were passed over since the last commit, by assignment.
     private(set) var copies: [Int64: Int] = [:]
     /// Frames that were refused in this run, here or by the store.
@@ -75,7 +73,6 @@ struct SampleBuffer: Sendable {
 
     /// The store has the chunk but for its last `unstored` frames, which it counts as refused.
     mutating func committed(_ chunk: Chunk, unstored: Int) {
-        refusalsWritten.merge(chunk.refusals, uniquingKeysWith: +)
         refusals = [:]
         copies = [:]
         refusedCount += unstored
@@ -93,9 +90,14 @@ struct SampleBuffer: Sendable {
             remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)
     }
 
-    /// What came for an assignment that had ended is the sensor's next one's, or nobody's.
-    mutating func reassign(_ ended: EndedAssignments) {
-        arrivals = arrivals.compactMap(ended.reassigned)
+    /// What waits is of these assignments, in its order; what is of none goes.
+    mutating func reassign(_ assignments: [Int64?]) {
+        arrivals = zip(arrivals, assignments).compactMap { arrival, assignment in
+            guard let assignment else { return nil }
+            var arrival = arrival
+            arrival.assignmentID = assignment
+            return arrival
+        }
     }
 
     /// Forgets what is of other assignments than these.

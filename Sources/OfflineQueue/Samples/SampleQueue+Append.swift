@@ -11,7 +11,7 @@ extension SampleQueue {
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
         var latest: Uptime?
         var isUnknown = false
-        for arrival in arrivals.lazy.compactMap({ [ended] in ended.reassigned($0) }) {
+        for arrival in arrivals {
             guard assignmentIDs.contains(arrival.assignmentID) else {
                 isUnknown = true
                 continue

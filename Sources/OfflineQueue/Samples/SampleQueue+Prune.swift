@@ -17,6 +17,7 @@ extension SampleQueue {
     @discardableResult
     public func prune() throws(QueueError) -> Int {
         guard let now = clock.read().trustedWall else { return 0 }
+        pruneEvidence(now)
         let horizon = now - settings.keepDelivered
         let ageHorizon = settings.maxAge.map { now - $0 }
         let (pruned, dropped) = try write("prune samples") { [walk = repair.walk] db in

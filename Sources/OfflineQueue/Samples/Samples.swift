@@ -1,7 +1,7 @@
 import Basics
 
 /// A frame as it comes from a sensor, on its way into the store.
-public struct Arrival: Sendable, Hashable, Codable {
+public struct Arrival: Sendable, Hashable {
     /// ATT caps an attribute value at 512 octets (Core 5.4 Vol 3 Part F §3.2.9); what is longer is
     /// no notification.
     public static let frameBytesMax = 512

@@ -69,11 +69,46 @@ struct Evidence: Sendable {
         return Set(files).sorted { $0.localizedStandardCompare($1) == .orderedAscending }
     }
 
-    func place(of name: String) -> String { directory.appendingPathComponent(name).path }
+    /// Of what a run set aside, the whole path is known.
+    func place(of name: String) -> String {
+        Self.isAside(name) ? name : directory.appendingPathComponent(name).path
+    }
 
-    /// Deletes the files of that name: a person has acknowledged what they said.
+    /// All files of all of them, and of what runs put into these directories.
+    func paths(_ directories: [String]) -> [String] {
+        (files.map(place) + directories.flatMap(asides)).flatMap { path in
+            Self.companions.map { path + $0 }.filter(Self.isThere)
+        }
+    }
+
+    /// Deletes the files of that name: a person has acknowledged what they said, or all of it is in the store.
     func remove(_ name: String) {
         for companion in Self.companions { unlink(place(of: name) + companion) }
+    }
+
+    // MARK: - What a run could not write
+
+    /// Stores of that kind in one directory at most: a gateway that starts again and again on a full disk must not fill
+    /// the memory.
+    private static let asidesMax = 16
+    private var asidePrefix: String { URL(fileURLWithPath: path).lastPathComponent + ".aside-" }
+
+    static func isAside(_ name: String) -> Bool { name.hasPrefix("/") }
+
+    /// Where the run of that nonce puts what the store does not take; nil if there is too much already.
+    func aside(in directory: String, _ nonce: UInt64) -> String? {
+        let place = URL(fileURLWithPath: directory)
+            .appendingPathComponent(asidePrefix + String(nonce, radix: 16))
+        return asides(in: directory).count < Self.asidesMax ? place.path : nil
+    }
+
+    /// The stores that runs have put there.
+    func asides(in directory: String) -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        return names.filter { name in
+            name.hasPrefix(asidePrefix)
+                && UInt64(name.dropFirst(asidePrefix.count), radix: 16) != nil
+        }.map { URL(fileURLWithPath: directory).appendingPathComponent($0).path }
     }
 
     private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }

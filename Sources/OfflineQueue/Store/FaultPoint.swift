@@ -36,8 +36,6 @@ enum FaultPoint: String, CaseIterable {
     case migrated
     case ledgersClosed = "ledgers-closed"
     case runBegun = "run-begun"
-    /// What an earlier run set aside is in the store, and its file is still there.
-    case asideTakenUp = "aside-taken-up"
     /// One of the files of a broken store has its new name.
     case evidenceRenamed = "evidence-renamed"
     /// A slice of what a broken store held is in the new one.

@@ -75,18 +75,27 @@ struct RunStart: Sendable {
     /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample
     /// that is there, or if they know of a run that is not: the next one would get its number, and its samples.
     static func lastSample(_ db: Database) throws -> Int64 {
-        let segments = try Row.fetchOne(db, sql: "SELECT max(last_sample), max(run) FROM segment")
-        let erased = try Int64.fetchOne(
-            db, sql: "SELECT number FROM erased_until WHERE kind = 'sample'")
-        let last = max(segments?[0] ?? 0, erased ?? 0)
+        let last = try lastGiven(db)
         let highest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
         guard highest <= last, last < SampleIdentity.sampleMax else {
             throw QueueError(.corrupt, "begin run", "samples and segments do not agree")
         }
         let lastRun = try Int64.fetchOne(db, sql: "SELECT max(id) FROM run") ?? 0
-        guard segments?[1] as Int64? ?? 0 <= lastRun else {
+        let lastOfSegments = try Int64.fetchOne(db, sql: "SELECT max(run) FROM segment") ?? 0
+        guard lastOfSegments <= lastRun else {
             throw QueueError(.corrupt, "begin run", "segments and runs do not agree")
         }
         return last
+    }
+
+    /// The same by the segments alone.
+    static func lastGiven(_ db: Database) throws -> Int64 {
+        let erased = "SELECT number FROM erased_until WHERE kind = 'sample'"
+        return try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT max(coalesce((SELECT max(last_sample) FROM segment), 0),
+                    coalesce((\(erased)), 0))
+                """) ?? 0
     }
 }

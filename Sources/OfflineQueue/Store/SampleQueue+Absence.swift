@@ -25,27 +25,58 @@ extension QueueError {
     }
 }
 
-/// Who wears what, as the sidecar of a store says that cannot be opened.
-struct StandInRegistry: Sendable {
-    private(set) var assignmentIDs: Set<Int64> = []
-    /// Of the open assignments. The run begins with them.
-    private(set) var ledgers: [Int64: KeptLedger] = [:]
-
-    init(_ database: DatabaseQueue, uptime: Uptime) {
-        let rows = try? database.read { db in
-            try Row.fetchAll(db, sql: "SELECT id, ended_boot IS NULL FROM assignment")
-        }
-        for row in rows ?? [] {
-            guard let id = row[0] as Int64? else { continue }
-            assignmentIDs.insert(id)
-            if row[1] as Bool? == true {
-                ledgers[id] = KeptLedger(ledger: GapLedger(beginning: uptime))
-            }
-        }
+extension Database {
+    /// The assignment of what came then from the sensor of this one: this one, unless it had ended.
+    func wearer(_ assignment: Int64, at instant: Instant) throws -> Int64? {
+        try Int64.fetchOne(
+            cachedStatement(
+                sql: """
+                    SELECT a.id FROM assignment a JOIN assignment t ON t.sensor = a.sensor
+                    WHERE t.id = ?1
+                        AND (a.ended_boot IS NULL OR (a.ended_boot, a.ended_uptime_us) > (?2, ?3))
+                        AND (a.id = ?1 OR (a.began_boot, a.began_uptime_us) <= (?2, ?3))
+                    ORDER BY a.id <> ?1 LIMIT 1
+                    """), arguments: [assignment, instant.boot, instant.uptime])
     }
 }
 
+/// How a queue was closed.
+public enum QueueClosing: Sendable, Hashable {
+    /// Everything is in the store.
+    case complete
+    /// The store could not be written; this many frames are in another one, which the next start takes up.
+    case setAside(frames: Int, because: QueueError)
+    /// Neither could that; this many frames are gone.
+    case lost(frames: Int, because: QueueError)
+}
+
 extension SampleQueue {
+    /// Closes the queue for good. What the store does not take goes into a fresh one in one of
+    /// ``QueueSettings/asideDirectories``: the runtime directory is memory as well, and outlives the process.
+    public func closeSettingAside() -> QueueClosing {
+        let failure: QueueError
+        do {
+            try close()
+            return .complete
+        } catch { failure = error }
+        guard !buffer.hasNoFrames else {
+            try? abandon()
+            return .complete
+        }
+        let (frames, evidence) = (buffer.arrivals.count, Evidence(of: store.path))
+        deliveries.forgetStore()
+        for directory in settings.asideDirectories {
+            guard let aside = evidence.aside(in: directory, run.nonce) else { continue }
+            do throws(QueueError) {
+                try begin(uptime: clock.read().uptime, aside: aside)
+                try close()
+                return .setAside(frames: frames, because: failure)
+            } catch { evidence.remove(aside) }
+        }
+        try? abandon()
+        return .lost(frames: frames, because: failure)
+    }
+
     /// Sets the store aside if a call has met damage; a fresh one takes its place at once, in which the run goes on.
     func replaceIfDamaged() {
         lookForStrangers()
@@ -81,52 +112,55 @@ extension SampleQueue {
         }
     }
 
-    private func begin(uptime: Uptime) throws(QueueError) {
+    /// Opens the store, or one elsewhere that takes what it does not, and begins the run or goes on with it.
+    private func begin(uptime: Uptime, aside: String? = nil) throws(QueueError) {
+        var settings = settings
+        if aside != nil { settings.asideDirectories = [] }
         let opening = StoreOpening(
-            path: store.path, settings: settings,
+            path: aside ?? store.path, settings: settings,
             started: run.hasBegun ? clock.read() : run.started,
             bootID: run.bootID, nonce: run.nonce)
         if run.hasBegun { ledgers.doubtAll() }
         let begun = try opening.begin(
             replacing: repair.damage,
             mayReplace: repair.mayReplace(uptime: uptime),
-            known: run.hasBegun
+            known: run.hasBegun || aside != nil
                 ? sidecar?.counting(through: segments.nextSample - 1, at: clock.read().wall) : nil,
             written: run.hasBegun ? { [ledgers] in ledgers.written($0) } : nil)
-        if begun.isFresh { repair.replaced(uptime: uptime) }
+        let wearers: [Int64?]
         do {
-            // The sidecar may have been of an older state, or of another store.
-            ended = try begun.database.unsafeRead { [open = ledgers.kept.keys] db in
-                try EndedAssignments(db, among: open, boot: begun.start.boot)
+            wearers = try begun.database.unsafeRead { [arrivals = buffer.arrivals] db in
+                try arrivals.map { arrival in
+                    try db.wearer(
+                        arrival.assignmentID,
+                        at: Instant(boot: begun.start.boot, uptime: arrival.uptime))
+                }
             }
         } catch {
             try? begun.database.close()
             throw QueueError("begin run", error)
         }
-        store.open(begun.database)
+        if begun.isFresh { repair.replaced(uptime: uptime) }
+        store.open(begun.database, aside: aside)
         let isNew = !run.hasBegun
         run.begin(begun.start)
         repair.begin(begun.start, begun.findings)
         assignmentIDs = begun.start.assignmentIDs
-        keepWhatIsKnown()
         if isNew {
+            // The sidecar may have been of an older state.
+            buffer.reassign(wearers)
+            assignmentIDs.subtract(ledgers.kept.keys.filter { begun.start.ledgers[$0] == nil })
             segments = OpenSegments(nextSample: begun.start.nextSample)
             ledgers.begin(begun.start.ledgers, isCurrent: buffer.isEmpty)
         } else {
-            // A commit of which nobody knows whether the broken store has it gives the same numbers here.
+            // A commit of which nobody knows whether the store before has it gives the same numbers here.
             segments.restart(after: begun.start.nextSample - 1)
         }
+        buffer.keep(only: assignmentIDs)
+        ledgers.keep(only: assignmentIDs)
         keepSidecar()
         nextSaving = .zero
         saveIfDue(uptime: uptime)
-    }
-
-    /// What came for an assignment that has ended is the sensor's next one's.
-    private func keepWhatIsKnown() {
-        buffer.reassign(ended)
-        buffer.keep(only: assignmentIDs)
-        ledgers.reassign(ended)
-        ledgers.keep(only: assignmentIDs)
     }
 
     /// Looks whether the store's files are where they were, and carries all of it into new ones if not.

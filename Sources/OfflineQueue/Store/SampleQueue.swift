@@ -18,7 +18,7 @@ import GRDB
 //  7. A sound store of another version stops the start, and is not touched (SchemaStamp.swift).
 //  8. When the disk refuses, samples wait in memory, `bufferedSamplesMax` at most; what comes after
 //     is refused, counted as "store-unwritable", and the count is written with the next commit. What
-//     waits at the end is set aside in a file, and taken up once by the next start.
+//     waits at the end goes into a small store elsewhere, which the next start imports.
 //  9. SQLite opens no file before the gateway has examined it, and none that is damaged (WriteAheadLog). A damaged one
 //     is renamed, and a fresh store takes its place at once (Evidence, Sidecar); what can be read of it is imported
 //     while recording goes on (SalvageReader).
@@ -92,7 +92,7 @@ public struct QueueSettings: Sendable, Hashable {
     /// are being salvaged, and opens them when they can be. Else `SampleQueue.init` throws, and a salvage
     /// holds up every call.
     public var staysAvailable = false
-    /// Where what could not be written at the end of an earlier run may lie, the best place first.
+    /// Where a run leaves what it could not write, the best place first.
     public var asideDirectories: [String] = []
     /// Whether there are other signs of a store having been here, such as tokens.
     public var isStoreExpected = false
@@ -154,8 +154,6 @@ public actor SampleQueue {
     var savingAttempts = 0
     /// When to look for a broken store to save; nil while there is none.
     var nextSaving: Uptime? = .zero
-    /// As far as the caller does not know of it yet.
-    var ended = EndedAssignments()
 
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
@@ -186,9 +184,8 @@ public actor SampleQueue {
         var lock: StoreLock?
         do throws(QueueError) {
             lock = try StoreLock(path)
-            var begun = try opening.begin()
+            let begun = try opening.begin()
             FaultPoint.runBegun.reach()
-            if !settings.staysAvailable { try begun.saveAll(path, settings) }
             store = StoreConnection(
                 begun.database, at: path, lock: lock, pageCountMax: settings.pageCountMax)
             run.begin(begun.start)
@@ -207,9 +204,14 @@ public actor SampleQueue {
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,
                 pageCountMax: settings.pageCountMax, sidecar)
             commits.failed(error, uptime: uptime)
-            let registry = StandInRegistry(store.database, uptime: uptime)
-            assignmentIDs = registry.assignmentIDs
-            ledgers = GapLedgers(registry.ledgers, aliveUptime: uptime)
+            let known: RunStart
+            do {
+                known = try store.database.write { [nonce = run.nonce] db in
+                    try RunStart(db, bootID: bootID, nonce: nonce, reading: started, isFresh: true)
+                }
+            } catch { throw QueueError("begin run", error) }
+            assignmentIDs = known.assignmentIDs
+            ledgers = GapLedgers(known.ledgers, aliveUptime: uptime)
         }
         self.run = run
     }
@@ -248,7 +250,7 @@ public actor SampleQueue {
     }
 
     /// Runs `body` in one transaction, which takes outcomes along that wait to be written; on any error
-    /// nothing of it remains, unless the disk refused the commit's last bytes (``UnsureCommit``).
+    /// nothing of it remains, unless the disk refused the commit's last bytes: then it may count at the next start.
     @discardableResult
     func write<Value>(
         _ operation: String, _ body: (Database) throws -> Value

@@ -387,7 +387,7 @@ enum Schema {
     ///
     /// - `salvage`: a broken store. `stored`: the samples that it had at `stored_wall_us`, when the
     ///   highest number was `stored_through`; NULL: nobody knows. `is_exact`: it got none afterwards.
-    ///   `is_done`: all that can be read of it is here.
+    ///   `is_done`: all that can be read of it is here, or `fault` says why it is not.
     /// - `damaged_row`: samples whose row fails its checksum.
     /// - `missing_store`: when the files of a store that had been here were gone.
     /// - `walk`: the last sample whose checksum was looked at.
@@ -405,6 +405,7 @@ enum Schema {
             damaged INTEGER NOT NULL DEFAULT 0,
             orphaned INTEGER NOT NULL DEFAULT 0,
             is_done INTEGER NOT NULL DEFAULT 0,
+            fault TEXT,
             is_acknowledged INTEGER NOT NULL DEFAULT 0
         ) STRICT;
 

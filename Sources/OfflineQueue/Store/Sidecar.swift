@@ -104,7 +104,7 @@ struct Sidecar: Codable, Sendable {
             try Int.fetchOne(
                 db.cachedStatement(sql: "SELECT sum(stored - pruned) FROM segment")) ?? 0
         at = wall
-        var numbers = ["sample": try RunStart.lastSample(db)]
+        var numbers = ["sample": try RunStart.lastGiven(db)]
         for table in ["segment", "enrollment", "assignment"] {
             numbers[table] = try db.nextNumber(of: table) - 1
         }
@@ -240,7 +240,9 @@ extension SampleQueue {
     ///   - isFinal: the store is about to be closed.
     ///   - isErasure: writes both files, so that neither has what was erased.
     func keepSidecar(isDue: Bool = false, isFinal: Bool = false, isErasure: Bool = false) {
-        guard store.absence == nil, !store.isClosed, repair.damage == nil else { return }
+        guard store.absence == nil, !store.isClosed, !store.isAside, repair.damage == nil else {
+            return
+        }
         let reading = clock.read()
         let isDue = isDue || isFinal || isErasure || reading.uptime - sidecarUptime >= Sidecar.pause
         let next: Sidecar?

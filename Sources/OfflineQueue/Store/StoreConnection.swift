@@ -7,7 +7,9 @@ import GRDB
 /// A store that cannot be opened is absent: what is asked is answered from memory, with what the sidecar knows, and what
 /// would change something throws why it cannot.
 struct StoreConnection: Sendable {
-    let path: String
+    private(set) var path: String
+    /// Whether it holds what the store itself did not take, elsewhere.
+    private(set) var isAside = false
     private let pageCountMax: Int?
     private(set) var database: DatabaseQueue
     /// Held while the store is open for writing.
@@ -93,8 +95,10 @@ struct StoreConnection: Sendable {
 
     // MARK: - Opening and closing
 
-    /// The store is open, with this connection.
-    mutating func open(_ database: DatabaseQueue) {
+    /// The store is open, with this connection; with `aside` it is another one, which takes what it did not.
+    mutating func open(_ database: DatabaseQueue, aside: String?) {
+        try? self.database.close()
+        if let aside { (path, isAside) = (aside, true) }
         self.database = database
         absence = nil
         files = StoreFiles(of: path)

@@ -124,6 +124,7 @@ enum StoreFile {
             }
             try PrivateFile.sync(URL(fileURLWithPath: path).deletingLastPathComponent().path)
         } catch {
+            for companion in Evidence.companions { unlink(temporary + companion) }
             throw QueueError("create store", error).located(at: path)
         }
     }

@@ -1,7 +1,7 @@
 import Basics
 
 /// A step of the wall clock within a boot: two trusted readings that disagree.
-public struct ClockStep: Sendable, Hashable, Codable {
+public struct ClockStep: Sendable, Hashable {
     /// The last trusted reading before it.
     public let after: Uptime
     /// The first trusted reading behind it.
@@ -25,7 +25,7 @@ public struct ClockStep: Sendable, Hashable, Codable {
 ///
 /// `CLOCK_BOOTTIME` and the wall clock are disciplined together, so that their difference changes only where
 /// somebody sets the wall clock. The newest trusted difference therefore counts until a trusted reading disagrees.
-struct BootClock: Sendable, Hashable, Codable {
+struct BootClock: Sendable, Hashable {
     /// What time an instant was.
     struct Answer: Sendable, Hashable {
         var offset: WallOffset

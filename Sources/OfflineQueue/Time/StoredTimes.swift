@@ -60,18 +60,6 @@ extension WallOffset: DatabaseValueConvertible, StatementColumnConvertible {
     }
 }
 
-/// A file has it as its number of microseconds.
-extension WallOffset: Codable {
-    init(from decoder: any Decoder) throws {
-        microseconds = try decoder.singleValueContainer().decode(Int64.self)
-    }
-
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(microseconds)
-    }
-}
-
 extension Duration {
     /// Whole milliseconds of a bound, rounded up; 0 for less than nothing.
     public var millisecondsAtMost: Int64 {

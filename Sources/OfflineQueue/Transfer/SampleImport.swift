@@ -50,6 +50,8 @@ struct SampleImport: Sendable {
     /// before it.
     private let target: ImportTarget?
     private let settings: QueueSettings
+    /// Whether it is what a run of this store could not write into it.
+    private let isAside: Bool
     /// Gaps that nobody can explain but by the broken store, which end where a sample was.
     private var found: [Int64: [Int64: [Uptime]]] = [:]
     private(set) var nextSample: Int64 = 0
@@ -76,13 +78,15 @@ struct SampleImport: Sendable {
         self.survey = survey
         self.target = target
         self.settings = settings
+        isAside = false
     }
 
     /// Brings home what a broken store holds.
-    init(home settings: QueueSettings) {
+    init(home settings: QueueSettings, isAside: Bool) {
         survey = ImportSurvey(patient: nil, times: .epoch ..< .epoch)
         target = nil
         self.settings = settings
+        self.isAside = isAside
     }
 
     /// Rows after which the import checks the room again.
@@ -119,10 +123,10 @@ struct SampleImport: Sendable {
         undecodable frames: [(frame: ImportLine, fault: String)], from nextSample: Int64,
         _ db: Database
     ) throws {
-        var segments: [Place: Int64] = [:]
+        var segments: [Int64: Int64] = [:]
         for (frame, fault) in frames {
             let run = try run(of: frame, db)
-            let assignment = try home(of: frame, run, db)
+            guard let assignment = try home(of: frame, run, db) else { continue }
             let data = Data(frame.frame)
             let isThere = try Bool.fetchOne(
                 db.cachedStatement(
@@ -131,25 +135,10 @@ struct SampleImport: Sendable {
                             WHERE s.run = ? AND s.assignment = ? AND u.uptime_us = ? AND u.frame = ?)
                         """), arguments: [run.id, assignment, frame.uptime, data])
             if isThere == true { continue }
-            let place = Place(source: source(of: frame), destinations: [])
-            if segments[place] == nil {
-                let before = nextSample - 1
-                try db.execute(
-                    sql: """
-                        INSERT INTO segment (id, assignment, run, first_sample, last_sample,
-                            settled_through, pruned_through, first_uptime_us, last_uptime_us,
-                            wall_offset_us)
-                        VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?5, ?6, ?6, ?7)
-                        """,
-                    arguments: [
-                        try db.nextNumber(of: "segment"), assignment, run.id, nextSample, before,
-                        frame.uptime, try offset(of: frame, run, db),
-                    ])
-                segments[place] = db.lastInsertedRowID
-                try Commit.beginFurtherDeliveries(
-                    db, of: db.lastInsertedRowID, assignment, after: before)
-            }
-            let segment = segments[place]
+            let segment =
+                try segments[assignment]
+                ?? segmentWithoutSamples(of: frame, assignment, run, from: nextSample, db)
+            segments[assignment] = segment
             try db.execute(
                 sql: """
                     INSERT INTO undecodable (segment, uptime_us, fault, frame)
@@ -164,6 +153,43 @@ struct SampleImport: Sendable {
         }
     }
 
+    /// Counts frames that were never stored. Not known by anything: once only.
+    mutating func count(
+        _ refused: [SalvageReader.Refused], from nextSample: Int64, _ db: Database
+    ) throws {
+        for part in refused {
+            let run = try run(of: part.frame, db)
+            guard let assignment = try home(of: part.frame, run, db) else { continue }
+            let segment = try segmentWithoutSamples(
+                of: part.frame, assignment, run, from: nextSample, db)
+            try db.execute(
+                sql: "UPDATE segment SET received = ?1, refused = ?1 WHERE id = ?2",
+                arguments: [part.count, segment])
+            try db.count(part.count, .refused, part.reason.bounded, segment: segment)
+        }
+    }
+
+    private func segmentWithoutSamples(
+        of frame: ImportLine, _ assignment: Int64, _ run: Run, from nextSample: Int64,
+        _ db: Database
+    ) throws -> Int64 {
+        let before = nextSample - 1
+        try db.execute(
+            sql: """
+                INSERT INTO segment (id, assignment, run, first_sample, last_sample,
+                    settled_through, pruned_through, first_uptime_us, last_uptime_us,
+                    wall_offset_us)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?5, ?6, ?6, ?7)
+                """,
+            arguments: [
+                try db.nextNumber(of: "segment"), assignment, run.id, nextSample, before,
+                frame.uptime, try offset(of: frame, run, db),
+            ])
+        let segment = db.lastInsertedRowID
+        try Commit.beginFurtherDeliveries(db, of: segment, assignment, after: before)
+        return segment
+    }
+
     private mutating func add(
         _ sample: ImportLine, _ key: StoreKey, _ insertion: SampleInsertion, _ db: Database
     ) throws {
@@ -173,7 +199,8 @@ struct SampleImport: Sendable {
             return
         }
         let run = try run(of: sample, db)
-        if target == nil, try db.isErased(assignment: sample.assignment) { return }
+        let home = target == nil ? try home(of: sample, run, db) : nil
+        guard target != nil || home != nil else { return }
         switch try standing(of: sample, run, db) {
         case .new: unsure[source(of: sample)] = nil
         case .known:
@@ -186,10 +213,7 @@ struct SampleImport: Sendable {
         }
         try takeRoom(for: sample, db)
         let id = place(sample)
-        let assignment =
-            target == nil
-            ? try home(of: sample, run, db)
-            : try assignment(of: sample, to: destinations, run, db)
+        let assignment = try home ?? assignment(of: sample, to: destinations, run, db)
         var segment = try segment(of: assignment, run, id: id, sample, db)
         try insertion.insert(
             SampleRow(
@@ -323,7 +347,8 @@ struct SampleImport: Sendable {
             id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0,
             isKnown: isKnown)
         // The first file may have been written before that boot's clock was known.
-        if !run.isOwn, let offset = survey.offsets[sample.nonce] ?? own(offsetOf: sample),
+        if !run.isOwn || isAside,
+            let offset = survey.offsets[sample.nonce] ?? own(offsetOf: sample),
             var clock = try BootClock(db, boot: run.boot), clock.offset == nil
         {
             _ = clock.set(offset, at: sample.uptime)
@@ -390,24 +415,25 @@ struct SampleImport: Sendable {
     }
 
     /// The assignment that it had; one without an enrollment, ended as it begins, if that is not known here: it must not
-    /// go to a patient who may be another one.
+    /// go to a patient who may be another one. Nil if its patient was erased.
     private mutating func home(
         of sample: ImportLine, _ run: Run, _ db: Database
-    ) throws -> Int64 {
+    ) throws -> Int64? {
+        if try db.isErased(assignment: sample.assignment) { return nil }
         let place = Place(source: source(of: sample), destinations: [])
-        if let known = assignments[place] { return known }
-        let there =
-            run.isKnown
-            ? try Int64.fetchOne(
+        if isAside {
+            // A change that the disk refused at its last bytes counts by now.
+            let instant = Instant(boot: run.boot, uptime: sample.uptime)
+            if let there = try db.wearer(sample.assignment, at: instant) { return there }
+        } else if assignments[place] == nil, run.isKnown {
+            assignments[place] = try Int64.fetchOne(
                 db,
                 sql: """
                     SELECT a.id FROM assignment a JOIN sensor n ON n.id = a.sensor
                     WHERE a.id = ? AND n.address = ?
-                    """, arguments: [sample.assignment, sample.sensor]) : nil
-        if let there {
-            assignments[place] = there
-            return there
+                    """, arguments: [sample.assignment, sample.sensor])
         }
+        if let known = assignments[place] { return known }
         try db.execute(
             sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
             arguments: [sample.sensor])

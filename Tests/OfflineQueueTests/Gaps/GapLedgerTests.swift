@@ -163,21 +163,4 @@ struct GapLedgerTests {
         ledger.end(at: .microseconds(.min))
         for gap in ledger.closed { #expect(gap.from < gap.until ?? gap.from) }
     }
-
-    /// Frames that found no disk wait in a file, with the ledgers; a later version takes it up.
-    @Test func aFileHasUptimesAndLengthsAsNumbersOfMicroseconds() throws {
-        let ledgerText =
-            #"{"closed":[{"cause":"link-lost","from":1000000,"until":9000000}],"emptyFrame":9500000,"#
-            + #""parts":[],"patience":60000000,"settled":9500000,"silenceFrom":9000000}"#
-        let eventText =
-            #"{"assignment":1,"frames":3,"kind":{"cadence":{"_0":20000000}},"uptime":5000000}"#
-        let ledger = try JSONDecoder().decode(GapLedger.self, from: Data(ledgerText.utf8))
-        #expect(ledger.patience == .seconds(60) && ledger.closed.first?.until == .seconds(9))
-        let event = try JSONDecoder().decode(LedgerEvent.self, from: Data(eventText.utf8))
-        #expect(event.uptime == .seconds(5))
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .sortedKeys
-        #expect(String(decoding: try encoder.encode(ledger), as: UTF8.self) == ledgerText)
-        #expect(String(decoding: try encoder.encode(event), as: UTF8.self) == eventText)
-    }
 }

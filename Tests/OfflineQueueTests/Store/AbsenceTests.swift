@@ -56,6 +56,17 @@ struct AbsenceTests {
         }
     }
 
+    /// What runs have left there.
+    private var asides: [String] { Evidence(of: store.path).asides(in: aside.directory.path) }
+
+    /// Takes up what earlier runs set aside.
+    private func takeUp(_ queue: SampleQueue) async throws {
+        repeat {
+            await queue.commitIfDue()
+            try await Task.sleep(for: .milliseconds(1))
+        } while await queue.health().isSalvaging
+    }
+
     private func expectAllThere(_ queue: SampleQueue, _ worn: Worn, _ count: Int) async throws {
         let facts = await queue.health()
         #expect(!facts.isAbsent && facts.fault == nil && facts.buffered == 0, "\(facts)")
@@ -168,21 +179,24 @@ struct AbsenceTests {
         }
         let buffered = frames
         #expect(buffered >= 40)
-        let file = try #require(SetAside.files(in: aside.directory.path).first)
+        let file = try #require(asides.first)
         let attributes = try FileManager.default.attributesOfItem(atPath: file)
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
         let copy = try Data(contentsOf: URL(fileURLWithPath: file))
         disk.makeRoom()
         clock.advance(seconds: 100)
         queue = try await open()
-        #expect(SetAside.files(in: aside.directory.path).isEmpty)
+        try await takeUp(queue)
+        #expect(asides.isEmpty)
         #expect(try await queue.balance().stored == sent)
+        #expect(await queue.health().salvage == nil)
         try await queue.close()
         // The file is there again, as if its removal had not reached the disk.
         try copy.write(to: URL(fileURLWithPath: file))
         queue = try await open()
+        try await takeUp(queue)
         try await expectAllThere(queue, worn, sent)
-        #expect(SetAside.files(in: aside.directory.path).isEmpty)
+        #expect(asides.isEmpty)
         // They fill the time until that run ended; after it the gateway was off.
         let gaps = try await queue.gaps()
         #expect(gaps.allSatisfy { $0.cause == .gatewayOff }, "\(gaps)")
@@ -207,6 +221,7 @@ struct AbsenceTests {
             let stored = try store.number("SELECT count(*) FROM sample")
             if case .setAside = closing, stored == 21 { countedCommits += 1 }
             queue = try await store.open(clock, bootID: "boot-2", settings: settings)
+            try await takeUp(queue)
             try await expectAllThere(queue, worn, 21)
             try await queue.close()
         }
@@ -281,6 +296,7 @@ struct AbsenceTests {
             let closing = await queue.closeSettingAside()
             disk.fail(0)
             queue = try await store.open(clock, bootID: "boot-2", settings: settings)
+            try await takeUp(queue)
             let open = try #require(try await queue.openAssignments().first)
             let samples = try await queue.samples(limit: 1_000)
             if isRefused, case .setAside = closing {
@@ -297,59 +313,47 @@ struct AbsenceTests {
         #expect(countedChanges > 0)
     }
 
-    /// Its run's ledgers named an assignment that a salvage had lost: the store stayed closed at every start.
-    @Test func aFileOfAnAssignmentThatTheStoreDoesNotKnowKeepsNothingFromStarting() async throws {
-        var queue = try await open()
-        let worn = try await Worn(queue)
-        try await queue.beat(worn.assignment, clock)
-        try await queue.flush()
-        let run = await queue.run
-        try await queue.abandon()
-        let now = clock.read()
-        let known = worn.assignment.id
-        clock.advance(seconds: 60)
-        let end = clock.read().uptime
-        let unknown: Int64 = 99
-        #expect(
-            SetAside(
-                store: try #require(Sidecar.newest(besides: store.path)?.store), bootID: "boot-1",
-                nonce: run.nonce, started: run.started, ended: end, clock: BootClock(),
-                arrivals: [unknown, known].map {
-                    Arrival(assignmentID: $0, at: now, frame: [0, 71])
-                },
-                refusals: [unknown: 2],
-                known: UnsureCommit.Known(nextSample: 2, oldestWaiting: now.uptime),
-                events: [
-                    LedgerEvent(
-                        frames: 0, assignment: unknown, uptime: now.uptime, kind: .note(.linkLost))
-                ],
-                ledgers: [unknown, known].reduce(into: [:]) {
-                    $0[$1] = KeptLedger(ledger: GapLedger(beginning: now.uptime))
-                }
-            ).write(in: [aside.directory.path]))
-        queue = try await open(bootID: "boot-2")
+    /// A queue whose disk takes nothing more, closed with a frame of each assignment in memory.
+    private func setAside(
+        _ store: TestStore, _ assignments: (SampleQueue) async throws -> [Assignment]
+    ) async throws {
+        let disk = try BadDisk(store.directory, seed: 1)
+        let queue = try await store.open(clock, settings: settings)
+        let worn = try await assignments(queue)
+        disk.fail(FAULTY_DISK_FULL, perThousand: 1_000)
+        for assignment in worn { try await queue.beat(assignment, clock) }
+        guard case .setAside(worn.count, _) = await queue.closeSettingAside() else {
+            Issue.record("not set aside")
+            return
+        }
+    }
+
+    /// The store was put back to an older state: which patient wore the second strap nobody knows.
+    @Test func whatWasSetAsideOfAnAssignmentThatTheStoreDoesNotKnowWaitsForAPerson() async throws {
+        let worn = try await prepare(isKilled: false)
+        let older = try Data(contentsOf: URL(fileURLWithPath: store.path))
+        try await setAside(store) { queue in
+            [worn.assignment, try await Worn(queue, 2).assignment]
+        }
+        for companion in ["-wal", "-shm"] { unlink(store.path + companion) }
+        try older.write(to: URL(fileURLWithPath: store.path))
+        let queue = try await open(bootID: "boot-2")
+        try await takeUp(queue)
         let facts = await queue.health()
         #expect(!facts.isAbsent && facts.fault == nil, "\(facts)")
-        #expect(try await queue.balance().stored == 2)
-        #expect(SetAside.files(in: aside.directory.path).isEmpty)
+        #expect(try await queue.balance().stored == 52)
+        #expect(try await queue.unboundSamples().map(\.samples) == [1])
+        #expect(asides.isEmpty)
+        #expect(try await queue.audit().isClean)
         try await queue.close()
     }
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
-    func whatCannotEvenBeSetAsideIsCountedAsRefused() async throws {
+    func whatCannotEvenBeSetAsideIsToldAndItsTimeIsAGap() async throws {
         let disk = try SmallDisk(at: store.directory, kibibytes: 800)
         let worn = try await prepare(isKilled: false)
-        // Room for the counts, and not for the frames.
         let small = try SmallDisk(at: aside.directory, kibibytes: 8)
         var queue = try await open()
-        // Of the same run, and nothing that the frames to come would be taken for.
-        for _ in 0..<5 {
-            try await queue.append(
-                Arrival(
-                    assignmentID: worn.assignment.id, at: clock.read(), frame: [], fault: "empty"))
-        }
-        try await queue.flush()
-        clock.advance(seconds: 1)
         try disk.fillWhole()
         var sent = 50
         while await queue.health().buffered < 300 {
@@ -357,42 +361,60 @@ struct AbsenceTests {
             sent += 1
             try #require(sent < 5_000)
         }
-        guard case .lost(let frames, _, let isCounted) = await queue.closeSettingAside() else {
+        guard case .lost(let frames, _) = await queue.closeSettingAside() else {
             Issue.record("not lost")
             return
         }
-        #expect(isCounted)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: aside.directory.path) == [])
         disk.makeRoom()
         queue = try await open()
-        let balance = try await queue.balance()
-        #expect(balance.refused == [LossReason.storeUnwritable.rawValue: frames], "\(balance)")
-        #expect(balance.received == sent + 5 && balance.isBalanced)
+        #expect(try await queue.balance().stored == sent - frames)
         #expect(try await queue.audit().isClean)
+        let gap = try #require(try await queue.gaps().last)
+        #expect(gap.cause == .gatewayOff)
         withExtendedLifetime(small) {}
     }
 
-    @Test func aFileOfAnotherStoreOrADamagedOneIsNotTakenUp() async throws {
+    @Test func whatAnotherStoreSetAsideOrWhatIsDamagedIsNotTakenUp() async throws {
         let worn = try await prepare(isKilled: false)
-        let arrival = Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 70])
-        let stranger = SetAside(
-            store: "another", bootID: "boot-1", nonce: 77, started: clock.read(),
-            ended: clock.read().uptime, clock: BootClock(), arrivals: [arrival],
-            refusals: [:],
-            known: UnsureCommit.Known(nextSample: 1, oldestWaiting: arrival.uptime), events: [],
-            ledgers: [:])
-        #expect(stranger.write(in: [aside.directory.path]))
-        var own = stranger
-        own.store = try #require(Sidecar.newest(besides: store.path)?.store)
-        own.nonce = 78
-        #expect(own.write(in: [aside.directory.path]))
-        let path = try #require(
-            SetAside.files(in: aside.directory.path).first { SetAside(path: $0)?.nonce == 78 })
-        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-        bytes[bytes.count / 2] ^= 1
-        try bytes.write(to: URL(fileURLWithPath: path))
+        let other = try TestStore()
+        try await setAside(other) { [try await Worn($0).assignment] }
+        let strangers = try #require(asides.first)
+        try await setAside(store) { _ in [worn.assignment] }
+        let own = try #require(asides.first { $0 != strangers })
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: own))
+        bytes[20] ^= 1
+        try bytes.write(to: URL(fileURLWithPath: own))
         let queue = try await open()
+        try await takeUp(queue)
         #expect(try await queue.balance().stored == 50)
-        #expect(SetAside.files(in: aside.directory.path).count == 1, "the stranger's")
+        #expect(Set(asides) == [strangers, own])
+        #expect(try Data(contentsOf: URL(fileURLWithPath: own)) == bytes)
+    }
+
+    /// Frames that memory had no room for either are counted once, with those that it had.
+    @Test func whatWasRefusedBeforeTheEndIsCountedByTheNextStart() async throws {
+        var settings = settings
+        settings.bufferedSamplesMax = 10
+        let disk = try BadDisk(store.directory, seed: 1)
+        var queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        disk.fail(FAULTY_DISK_FULL, perThousand: 1_000)
+        for bpm in UInt8(0)..<15 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        guard case .setAside(10, _) = await queue.closeSettingAside() else {
+            Issue.record("not set aside")
+            return
+        }
+        disk.fail(0)
+        for _ in 0..<2 {
+            queue = try await store.open(clock, bootID: "boot-2", settings: settings)
+            try await takeUp(queue)
+            let balance = try await queue.balance()
+            #expect(balance.stored == 10 && balance.isBalanced, "\(balance)")
+            #expect(balance.refused == [LossReason.storeUnwritable.rawValue: 5], "\(balance)")
+            #expect(try await queue.audit().isClean)
+            try await queue.close()
+        }
     }
 
     /// A fresh store takes frames at once, and what the broken one had is imported meanwhile.

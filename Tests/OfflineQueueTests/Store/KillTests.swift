@@ -82,8 +82,7 @@ struct KillTests {
                 case .pruned, .ledgerKept: 20
                 case .assignmentChanged, .assignmentGaps: 6
                 // In tests of their own: here no patient is erased, the tables are there, the disk has room.
-                case .eraseRegistry, .erased, .migrate, .asideTakenUp, .evidenceRenamed,
-                    .sliceSaved:
+                case .eraseRegistry, .erased, .migrate, .evidenceRenamed, .sliceSaved:
                     nil
                 case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: 5
                 }

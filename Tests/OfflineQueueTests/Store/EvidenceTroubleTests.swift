@@ -1,0 +1,184 @@
+import Basics
+import FaultyDisk
+import Foundation
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("A store that breaks on a disk in trouble")
+struct EvidenceTroubleTests {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    private static var settings: QueueSettings {
+        var settings = QueueSettings()
+        settings.staysAvailable = true
+        return settings
+    }
+
+    private func open(_ bootID: String = "boot-1") async throws -> SampleQueue {
+        try await store.open(clock, bootID: bootID, settings: Self.settings)
+    }
+
+    private func beat(_ queue: SampleQueue, _ worn: Worn, _ count: Int) async throws {
+        for bpm in 0..<count {
+            try await queue.beat(worn.assignment, bpm: UInt8(bpm % 200), clock)
+            clock.advance(seconds: 1)
+            await queue.commitIfDue()
+        }
+    }
+
+    /// A store with a hundred samples of a strap, closed, and its header damaged.
+    private func broken() async throws -> Worn {
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 100)
+        try await queue.close()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        try file.write(contentsOf: Data(count: 100))
+        try file.close()
+        return worn
+    }
+
+    private var files: [String] { Evidence(of: store.path).files }
+
+    private func saved(_ queue: SampleQueue) async throws {
+        repeat {
+            await queue.commitIfDue()
+            try await Task.sleep(for: .milliseconds(1))
+        } while await queue.health().isSalvaging
+    }
+
+    @Test func aDeviceThatFailsForFiveMinutesIsBrokenAndNothingIsLost() async throws {
+        let disk = try BadDisk(store.directory, seed: 1)
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 100)
+        try await queue.flush()
+        disk.fail(FAULTY_DISK_IO, perThousand: 1_000)
+        try await beat(queue, worn, 290)
+        #expect(files.isEmpty, "it may recover")
+        try await beat(queue, worn, 40)
+        #expect(files.count == 1)
+        #expect(await queue.health().isAbsent)
+        disk.fail(0)
+        try await beat(queue, worn, 10)
+        try await queue.flush()
+        try await saved(queue)
+        let report = try #require(await queue.health().salvage)
+        #expect(report.isDone && report.fault == nil && report.carried >= 100, "\(report)")
+        let balance = try await queue.balance()
+        #expect(balance.stored == 440 && balance.isBalanced && balance.refused.isEmpty)
+        #expect(try await queue.audit().isClean)
+        #expect(Set(try await queue.deliverAll(worn.enrollment.id).map(\.uuid)).count == 440)
+    }
+
+    @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
+    func aReadOnlyDiskKeepsABrokenStoreInItsPlaceUntilItCanBeRenamed() async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 8_000)
+        let worn = try await broken()
+        let bytes = try Data(contentsOf: URL(fileURLWithPath: store.path))
+        try disk.remountReadOnly()
+        let queue = try await open("boot-2")
+        #expect(await queue.health().isAbsent)
+        try await beat(queue, worn, 30)
+        #expect(await queue.health().buffered == 30)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: store.path)) == bytes && files.isEmpty)
+        try disk.remountWritable()
+        try await beat(queue, worn, 10)
+        try await queue.flush()
+        try await saved(queue)
+        let file = try #require(files.first)
+        #expect(
+            try Data(contentsOf: URL(fileURLWithPath: Evidence(of: store.path).place(of: file)))
+                == bytes)
+        #expect(try await queue.balance().stored == 140)
+        #expect(await queue.health().salvage?.unknown == 0)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func rowsThatWereOverwrittenInPlaceAreStoreLostInTheCoverage() async throws {
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 100)
+        try await queue.flush()
+        try await queue.emptyLog()
+        let older = try Data(contentsOf: URL(fileURLWithPath: store.path))
+        try await beat(queue, worn, 200)
+        try await queue.flush()
+        try await queue.emptyLog()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        try file.write(contentsOf: older)
+        try file.truncate(atOffset: UInt64(older.count))
+        try file.close()
+        try await beat(queue, worn, 100)
+        try await queue.flush()
+        try await saved(queue)
+        let report = try #require(await queue.health().salvage)
+        let stored = try await queue.balance().stored
+        let lost = 400 - stored
+        #expect(lost > 100, "\(report)")
+        #expect(report.unknown == lost, "\(report)")
+        let coverage = try await queue.coverage(
+            of: .enrollment(worn.enrollment.id), dayStartingAt: ManualClock.midnight)
+        let seconds = coverage.secondsByCause[.storeLost] ?? 0
+        #expect(abs(seconds - Double(lost)) < 5, "\(lost) are lost: \(coverage)")
+        #expect(abs(coverage.coveredSeconds - Double(stored)) < 5, "\(coverage)")
+    }
+
+    /// It was tried once a minute for ever, and nobody was told.
+    @Test func aSaveThatCannotSucceedIsToldWithItsReasonAndEnds() async throws {
+        _ = try await broken()
+        let queue = try await open("boot-2")
+        let file = try #require(files.first)
+        for companion in Evidence.companions {
+            unlink(Evidence(of: store.path).place(of: file) + companion)
+        }
+        var tries = 0
+        while await queue.health().salvage?.isDone != true {
+            try await saved(queue)
+            #expect(await queue.health().salvage?.fault?.contains("No such file") == true)
+            clock.advance(seconds: 400)
+            tries += 1
+            try #require(tries < 10)
+        }
+        let report = try #require(try await queue.salvages().first)
+        #expect(report.isDone && report.fault != nil && report.unknown == nil, "\(report)")
+        try await queue.acknowledgeSalvages()
+        #expect(await queue.health().salvage == nil)
+    }
+
+    @Test func filesOfABrokenStoreAreListedUntilAYearIsOver() async throws {
+        _ = try await broken()
+        let queue = try await open("boot-2")
+        try await saved(queue)
+        let path = Evidence(of: store.path).place(of: try #require(files.first))
+        #expect(await queue.evidence().first == path)
+        clock.advance(seconds: 364 * 86_400)
+        _ = try await queue.prune()
+        #expect(files.count == 1)
+        clock.advance(seconds: 2 * 86_400)
+        _ = try await queue.prune()
+        #expect(files.isEmpty)
+        #expect(await queue.evidence().isEmpty)
+        #expect(try await queue.salvages().count == 1, "that it broke is known still")
+    }
+
+    @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
+    func filesOfABrokenStoreMakeRoomWhenTheDiskIsFull() async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 8_000)
+        _ = try await broken()
+        let queue = try await open("boot-2")
+        try disk.fillWhole()
+        _ = try? await queue.prune()
+        #expect(files.count == 1, "it is not saved yet")
+        disk.makeRoom()
+        try await saved(queue)
+        try disk.fillWhole()
+        _ = try? await queue.prune()
+        #expect(files.isEmpty)
+        #expect(try await queue.balance().stored == 100)
+    }
+}
