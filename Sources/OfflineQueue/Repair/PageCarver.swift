@@ -1,24 +1,10 @@
-/// A value as SQLite stores it (database file format, §2.1).
-enum StoredValue: Sendable, Hashable {
-    case null
-    case integer(Int64)
-    case real(Double)
-    case text([UInt8])
-    case blob([UInt8])
-}
+import Foundation
+import GRDB
 
 /// One row found in the bytes of a page, whichever table it belongs to.
 struct CarvedRow: Sendable, Hashable {
     var rowID: Int64
-    var values: [StoredValue]
-
-    /// Whether its texts are valid UTF-8 without NUL: a page that a longer row continues in may be damaged.
-    var isPlain: Bool {
-        values.allSatisfy { value in
-            guard case .text(let bytes) = value else { return true }
-            return !bytes.contains(0) && String(validating: bytes, as: UTF8.self) != nil
-        }
-    }
+    var values: [DatabaseValue]
 }
 
 /// Reads rows out of single pages, without the tree that should lead there: what is left when the tree
@@ -104,7 +90,7 @@ enum PageCarver {
         let split = payload.at + Int(headLength)
         var head = PageReader(payload.page, from: reader.at, to: split)
         var body = PageReader(payload.page, from: split, to: payload.end)
-        var values: [StoredValue] = []
+        var values: [DatabaseValue] = []
         while head.at < head.end {
             guard values.count < columnsMax, let type = head.varint(),
                 let value = body.value(ofType: type)
@@ -141,33 +127,36 @@ private struct PageReader {
         return Int64(bitPattern: value)
     }
 
-    /// The value of a serial type.
-    mutating func value(ofType type: Int64) -> StoredValue? {
+    /// The value of a serial type (database file format, §2.1); nil also for a text that is no valid UTF-8 without NUL:
+    /// a page that a longer row continues in may be damaged.
+    mutating func value(ofType type: Int64) -> DatabaseValue? {
         switch type {
         case 0: return .null
-        case 1...4: return integer(octets: Int(type))
-        case 5: return integer(octets: 6)
-        case 6: return integer(octets: 8)
+        case 1...4: return integer(octets: Int(type))?.databaseValue
+        case 5: return integer(octets: 6)?.databaseValue
+        case 6: return integer(octets: 8)?.databaseValue
         case 7:
-            guard case .integer(let bits)? = integer(octets: 8) else { return nil }
-            return .real(Double(bitPattern: UInt64(bitPattern: bits)))
-        case 8: return .integer(0)
-        case 9: return .integer(1)
+            return integer(octets: 8).map {
+                Double(bitPattern: UInt64(bitPattern: $0)).databaseValue
+            }
+        case 8, 9: return (type - 8).databaseValue
         case 12...:
             let length = (type - 12) / 2
             guard length <= Int64(end - at) else { return nil }
             let bytes = Array(page[at..<(at + Int(length))])
             at += Int(length)
-            return type % 2 == 0 ? .blob(bytes) : .text(bytes)
+            guard type % 2 != 0 else { return Data(bytes).databaseValue }
+            return bytes.contains(0)
+                ? nil : String(validating: bytes, as: UTF8.self)?.databaseValue
         default: return nil
         }
     }
 
-    private mutating func integer(octets: Int) -> StoredValue? {
+    private mutating func integer(octets: Int) -> Int64? {
         guard octets <= end - at else { return nil }
         var value: UInt64 = page[at] & 0x80 == 0 ? 0 : .max
         for byte in page[at..<(at + octets)] { value = value << 8 | UInt64(byte) }
         at += octets
-        return .integer(Int64(bitPattern: value))
+        return Int64(bitPattern: value)
     }
 }

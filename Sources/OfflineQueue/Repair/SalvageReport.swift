@@ -30,7 +30,7 @@ public struct SalvageReport: Sendable, Hashable, Identifiable {
     /// Samples of which nobody knows what became; nil if nobody knows how many, as after a power cut, or while it is
     /// being saved.
     public var unknown: Int? {
-        guard isDone, isExact, fault == nil else { return nil }
+        guard isDone, isExact else { return nil }
         return stored.map { max($0.samples - carried, damaged + orphaned) }
     }
 }

@@ -54,18 +54,19 @@ struct TableShape: Sendable {
         guard hasRowID, row.values.count == columns.count, row.rowID <= Self.rowIDMax else {
             return false
         }
-        if name == "run" || name == "further_delivery", case .integer(let third) = row.values[2],
+        if name == "run" || name == "further_delivery",
+            case .int64(let third) = row.values[2].storage,
             SampleIdentity.isNonce(third) != (name == "run")
         {
             return false
         }
         return zip(columns, row.values).allSatisfy { column, value in
-            switch value {
+            switch value.storage {
             case .null: column.isRowID || !column.isRequired
-            case .integer: column.type == "INTEGER" && !column.isRowID
-            case .text: column.type == "TEXT"
+            case .int64: column.type == "INTEGER" && !column.isRowID
+            case .string: column.type == "TEXT"
             case .blob: column.type == "BLOB"
-            case .real: false
+            case .double: false
             }
         }
     }
@@ -74,14 +75,7 @@ struct TableShape: Sendable {
     func values(_ row: CarvedRow) -> [String: DatabaseValue] {
         var values: [String: DatabaseValue] = [:]
         for (column, value) in zip(columns, row.values) {
-            values[column.name] =
-                switch value {
-                case .null: column.isRowID ? row.rowID.databaseValue : .null
-                case .integer(let number): number.databaseValue
-                case .real(let number): number.databaseValue
-                case .text(let bytes): String(decoding: bytes, as: UTF8.self).databaseValue
-                case .blob(let bytes): Data(bytes).databaseValue
-                }
+            values[column.name] = column.isRowID ? row.rowID.databaseValue : value
         }
         return values
     }
@@ -92,19 +86,7 @@ extension CarvedRow {
     fileprivate init(_ row: Row, of shape: TableShape) {
         rowID = row[0] as Int64? ?? .max
         values = shape.columns.map { column in
-            column.isRowID ? .null : StoredValue(row[column.name] as DatabaseValue? ?? .null)
-        }
-    }
-}
-
-extension StoredValue {
-    fileprivate init(_ value: DatabaseValue) {
-        switch value.storage {
-        case .null: self = .null
-        case .int64(let number): self = .integer(number)
-        case .double(let number): self = .real(number)
-        case .string(let text): self = .text([UInt8](text.utf8))
-        case .blob(let data): self = .blob([UInt8](data))
+            column.isRowID ? .null : row[column.name] as DatabaseValue? ?? .null
         }
     }
 }
@@ -246,7 +228,7 @@ struct SalvageSource: Sendable {
             // An older version may point to what is another row's by now.
             let (found, _) = PageCarver.rows(
                 of: page.bytes, isFirst: page.isFirst, page.isNewest ? overflow : nil)
-            for row in found where row.rowID > 0 && row.isPlain {
+            for row in found where row.rowID > 0 {
                 let fitting = shapes.filter { $0.fits(row) }
                 guard let shape = fitting.first, fitting.count == 1 else { continue }
                 let values = shape.values(row)

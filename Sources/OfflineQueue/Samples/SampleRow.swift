@@ -68,16 +68,18 @@ struct SampleRow: Sendable {
 
     /// From the bytes of a page; nil if that can be no row of `sample`.
     init?(_ row: CarvedRow) {
-        func value(_ column: SampleColumn) -> StoredValue { row.values[column.rawValue] }
+        func value(_ column: SampleColumn) -> DatabaseValue.Storage {
+            row.values[column.rawValue].storage
+        }
         guard row.values.count == SampleColumn.count,
             row.rowID > 0, row.rowID <= SampleIdentity.sampleMax, case .null = value(.id),
-            case .integer(let segment) = value(.segment),
-            case .integer(let uptime) = value(.uptime), case .integer(let flags) = value(.flags),
-            case .integer(let crc) = value(.crc), case .blob(let frame) = value(.frame)
+            case .int64(let segment) = value(.segment),
+            case .int64(let uptime) = value(.uptime), case .int64(let flags) = value(.flags),
+            case .int64(let crc) = value(.crc), case .blob(let frame) = value(.frame)
         else { return nil }
         switch value(.uncertainty) {
         case .null: uncertainty = nil
-        case .integer(let number): uncertainty = number
+        case .int64(let number): uncertainty = number
         default: return nil
         }
         id = row.rowID
@@ -85,7 +87,7 @@ struct SampleRow: Sendable {
         self.uptime = Uptime(microseconds: uptime)
         self.flags = flags
         self.crc = crc
-        self.frame = frame
+        self.frame = [UInt8](frame)
     }
 
     /// Whether the row is as it was written, in the store of that key.

@@ -39,46 +39,19 @@ struct Sidecar: Codable, Sendable {
         ("erased_number", nil),
     ]
 
-    private enum Value: Codable, Sendable, Equatable {
-        case null
-        case number(Int64)
-        case text(String)
+    /// A number, a text or nothing.
+    private struct Value: Codable, Sendable, Equatable {
+        var number: Int64?
+        var text: String?
 
         init(_ value: DatabaseValue) {
-            switch value.storage {
-            case .int64(let number): self = .number(number)
-            case .string(let text): self = .text(text)
-            default: self = .null
-            }
+            number = Int64.fromDatabaseValue(value)
+            text = String.fromDatabaseValue(value)
         }
 
-        var stored: DatabaseValue {
-            switch self {
-            case .null: .null
-            case .number(let number): number.databaseValue
-            case .text(let text): text.databaseValue
-            }
-        }
+        var stored: DatabaseValue { number?.databaseValue ?? text?.databaseValue ?? .null }
 
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            if let number = try? container.decode(Int64.self) {
-                self = .number(number)
-            } else if let text = try? container.decode(String.self) {
-                self = .text(text)
-            } else {
-                self = .null
-            }
-        }
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            switch self {
-            case .null: try container.encodeNil()
-            case .number(let number): try container.encode(number)
-            case .text(let text): try container.encode(text)
-            }
-        }
+        enum CodingKeys: String, CodingKey { case number = "n", text = "t" }
     }
 
     /// Grows with each file; 0 for one that knows of none before it.

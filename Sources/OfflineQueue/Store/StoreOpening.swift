@@ -132,58 +132,45 @@ struct StoreOpening: Sendable {
     /// beginning here begins now, when it did.
     private func noteAsides(_ db: Database, isFresh: Bool) throws {
         let (evidence, store) = (Evidence(of: path), try Sidecar.storeID(db))
-        let found = settings.asideDirectories.flatMap(evidence.asides).compactMap { path in
+        let found = settings.asideDirectories.flatMap(evidence.asides).compactMap {
+            path -> (path: String, run: Row)? in
             // Another gateway may share the directory. What cannot be read stays for a person to examine.
-            try? StoreFile.readOnce(path, "read what was set aside") { db in
-                guard try Sidecar.storeID(db) == store else { return nil as Aside? }
-                return try Aside(path, db)
+            let run = try? StoreFile.readOnce(path, "read what was set aside") { db in
+                guard try Sidecar.storeID(db) == store else { return nil as Row? }
+                return try Row.fetchOne(
+                    db,
+                    sql: """
+                        SELECT r.nonce, b.boot_id, r.started_uptime_us, r.started_wall_us
+                        FROM run r JOIN boot b ON b.id = r.boot WHERE r.is_imported = 0
+                        ORDER BY r.id DESC LIMIT 1
+                        """)
             }
-        }.compactMap { $0 }
-        for aside in found.sorted(by: { $0.started.wall < $1.started.wall }) {
-            let run = try Row.fetchOne(
-                db, sql: "SELECT ended_uptime_us FROM run WHERE nonce = ?",
-                arguments: [aside.nonce])
+            return run.flatMap { $0 }.map { (path, $0) }
+        }
+        func started(_ run: Row) -> ClockReading {
+            let wall = run[3] as UTC?
+            return ClockReading(
+                uptime: run[2] ?? .zero, wall: wall ?? .epoch, isTrusted: wall != nil)
+        }
+        for (path, run) in found.sorted(by: { started($0.run).wall < started($1.run).wall }) {
+            let nonce: Int64 = run[0] ?? 0
+            let known = try Row.fetchOne(
+                db, sql: "SELECT ended_uptime_us FROM run WHERE nonce = ?", arguments: [nonce])
             // It ends when all of it is here.
-            guard run?[0] as Uptime? == nil else {
-                evidence.remove(aside.path)
+            guard known?[0] as Uptime? == nil else {
+                evidence.remove(path)
                 continue
             }
-            if run == nil {
+            if known == nil {
                 _ = try RunStart(
-                    db, bootID: aside.bootID, nonce: UInt64(bitPattern: aside.nonce),
-                    reading: aside.started, isFresh: isFresh)
+                    db, bootID: run[1] ?? "", nonce: UInt64(bitPattern: nonce),
+                    reading: started(run), isFresh: isFresh)
             }
             try db.execute(
                 sql: """
                     INSERT OR IGNORE INTO salvage (at_wall_us, broken_file, cause, is_acknowledged)
                     VALUES (?, ?, 'the disk took no more', 1)
-                    """, arguments: [started.wall, aside.path])
-        }
-    }
-
-    /// A store of what a run could not write into its own.
-    private struct Aside {
-        var path: String
-        var nonce: Int64
-        var bootID: String
-        var started: ClockReading
-
-        /// Nil if there is no run in it.
-        init?(_ path: String, _ db: Database) throws {
-            let run = try Row.fetchOne(
-                db,
-                sql: """
-                    SELECT r.nonce, b.boot_id, r.started_uptime_us, r.started_wall_us
-                    FROM run r JOIN boot b ON b.id = r.boot WHERE r.is_imported = 0
-                    ORDER BY r.id DESC LIMIT 1
-                    """)
-            guard let run, let nonce = run[0] as Int64? else { return nil }
-            self.path = path
-            self.nonce = nonce
-            bootID = run[1] ?? ""
-            let wall = run[3] as UTC?
-            started = ClockReading(
-                uptime: run[2] ?? .zero, wall: wall ?? .epoch, isTrusted: wall != nil)
+                    """, arguments: [self.started.wall, path])
         }
     }
 

@@ -69,6 +69,20 @@ struct SalvageTests {
         #expect(try brokenFiles().count == 1)
     }
 
+    /// A damaged page of samples kept from being read who wears what: all other samples were nobody's.
+    @Test func aDamagedPageOfSamplesTakesNoPatientAwayWhereThereIsNoSidecar() async throws {
+        let world = try await SalvageWorld(store, clock)
+        try overwrite(page: try #require(try pages(of: "sample", leaves: true).last), with: 0xA5)
+        for end in [".registry-0", ".registry-1"] {
+            try FileManager.default.removeItem(atPath: store.path + end)
+        }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect((1..<world.rows).contains(report.carried), "\(report)")
+        #expect(try await queue.unboundSamples().isEmpty)
+        #expect(try await queue.openAssignments().count == 3)
+    }
+
     @Test func whatAnOverwrittenPageHeldIsCountedAsLost() async throws {
         let world = try await SalvageWorld(store, clock)
         let leaf = try #require(try pages(of: "sample", leaves: true).dropLast(3).last)
