@@ -1,6 +1,7 @@
 #if DEBUG
     import GRDB
     import GRDBSQLite
+    import Synchronization
 #endif
 
 /// A step of the store at which a debug build can be made to die (``KillSwitch``).
@@ -63,6 +64,7 @@ enum FaultPoint: String, CaseIterable {
             both.initialize(from: methods, count: 2)
             both[0].xWrite = { file, bytes, count, offset in
                 FaultPoint.checkpoint.reach()
+                StoreFile.fileWrites.add(1, ordering: .relaxed)
                 // `file` is the one below, whose second methods are the real ones.
                 return file?.pointee.pMethods?[1].xWrite?(file, bytes, count, offset)
                     ?? SQLITE_IOERR

@@ -330,21 +330,31 @@ enum StoreFile {
             var file: UnsafeMutablePointer<sqlite3_file>?
             sqlite3_file_control(db.sqliteConnection, "main", pointer, &file)
             guard let file, let methods = file.pointee.pMethods else { continue }
-            file.pointee.pMethods = cautious(methods)
+            file.pointee.pMethods = cautious(
+                methods, isLog: pointer == SQLITE_FCNTL_JOURNAL_POINTER)
         }
     }
 
+    /// How often SQLite has written to the file of a store, and not to its log: when it copies that home.
+    static let fileWrites = Atomic<Int>(0)
+
+    private struct Methods: Hashable {
+        var address: UInt
+        var isLog: Bool
+    }
+
     /// By the addresses of the methods that they were made of, of which SQLite has a few for each kind of file.
-    private static let cautiousMethods = Mutex<[UInt: UInt]>([:])
+    private static let cautiousMethods = Mutex<[Methods: UInt]>([:])
 
     /// The cautious methods, and behind them the real ones. They are never freed: they must outlive every file.
     private static func cautious(
-        _ methods: UnsafePointer<sqlite3_io_methods>
+        _ methods: UnsafePointer<sqlite3_io_methods>, isLog: Bool
     ) -> UnsafePointer<sqlite3_io_methods> {
         let address = UInt(bitPattern: methods)
+        let key = Methods(address: address, isLog: isLog)
         let found = cautiousMethods.withLock { made in
             // They are cautious already.
-            made.values.contains(address) ? address : made[address]
+            made.values.contains(address) ? address : made[key]
         }
         if let found, let known = UnsafePointer<sqlite3_io_methods>(bitPattern: found) {
             return known
@@ -360,11 +370,18 @@ enum StoreFile {
             let (isRefused, readFailed) = (SQLITE_IOERR | 33 << 8, SQLITE_IOERR | 1 << 8)
             return code == isRefused ? readFailed : code
         }
+        if !isLog {
+            both[0].xWrite = { file, bytes, count, offset in
+                StoreFile.fileWrites.add(1, ordering: .relaxed)
+                return file?.pointee.pMethods?[1].xWrite?(file, bytes, count, offset)
+                    ?? SQLITE_IOERR
+            }
+        }
         let new = UInt(bitPattern: both)
         let kept = cautiousMethods.withLock { made in
             // Another connection may have been faster.
-            let kept = made[address] ?? new
-            made[address] = kept
+            let kept = made[key] ?? new
+            made[key] = kept
             return kept
         }
         return UnsafePointer(bitPattern: kept) ?? UnsafePointer(both)

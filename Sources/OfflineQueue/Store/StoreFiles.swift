@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// The files of an open store, by which it is noticed that they are not at their place any more, or that another program
 /// has written to them. A program goes on writing to a file that was deleted, and all of it is gone when it ends.
@@ -22,6 +23,7 @@ struct StoreFiles: Sendable {
     private let path: String
     private var identities: [String: Identity] = [:]
     private var states: [String: State] = [:]
+    private var fileWrites: Int?
 
     init(of path: String) {
         self.path = path
@@ -44,7 +46,12 @@ struct StoreFiles: Sendable {
 
     /// This process has written to them.
     mutating func noteWrite() {
-        for companion in Self.written { states[companion] = Self.find(path + companion)?.state }
+        let fileWrites = StoreFile.fileWrites.load(ordering: .relaxed)
+        // What changed the file while this one wrote to the log was another program.
+        for companion in Self.written where !companion.isEmpty || fileWrites != self.fileWrites {
+            states[companion] = Self.find(path + companion)?.state
+        }
+        self.fileWrites = fileWrites
     }
 
     /// The first to which another program has written; nil while none has.

@@ -1,6 +1,7 @@
 import Basics
 import FaultyDisk
 import Foundation
+import GRDB
 import Testing
 
 @testable import OfflineQueue
@@ -126,6 +127,26 @@ struct EvidenceTroubleTests {
         let seconds = coverage.secondsByCause[.storeLost] ?? 0
         #expect(abs(seconds - Double(lost)) < 5, "\(lost) are lost: \(coverage)")
         #expect(abs(coverage.coveredSeconds - Double(stored)) < 5, "\(coverage)")
+    }
+
+    /// The commit was over after the other program's write, and took it for its own.
+    @Test func aStoreThatIsOverwrittenDuringACommitIsSetAside() async throws {
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 100)
+        try await queue.flush()
+        try await queue.emptyLog()
+        let path = store.path
+        try await queue.write("as a commit") { db in
+            try db.execute(sql: "UPDATE walk SET through = 0")
+            let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+            try file.seek(toOffset: 5_120)
+            try file.write(contentsOf: Data(repeating: 0xA5, count: 512))
+        }
+        try await saved(queue)
+        #expect(files.count == 1)
+        #expect(await queue.health().salvage?.isDone == true)
+        #expect(try await queue.audit().isClean)
     }
 
     /// It was tried once a minute for ever, and nobody was told.
