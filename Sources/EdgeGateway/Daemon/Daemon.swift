@@ -176,10 +176,10 @@ struct Daemon {
             ProcessInfo.processInfo.environment)
         queueSettings.isStoreExpected = settings.hasTokenFiles
         do {
-            let pulse = SalvagePulse(notifier)
             return try SampleQueue(
                 path: settings.storePath, settings: queueSettings,
-                clock: clock, bootID: bootID, executor: thread, whileSalvaging: { pulse.beat() })
+                clock: clock, bootID: bootID, executor: thread,
+                whileCopying: { notifier.send("WATCHDOG=1") })
         } catch {
             throw SettingsFault(description: "\(error)")
         }

@@ -5,7 +5,6 @@ import Glibc
 import OfflineQueue
 import Recording
 import ServiceLifecycle
-import Synchronization
 
 /// Feeds systemd's watchdog for as long as the parts without which nothing is recorded answer: the
 /// store's writer, the recorder and the radio. If one of them hangs, nothing is fed, and systemd starts
@@ -46,32 +45,5 @@ struct Watchdog: Service {
             environment["WATCHDOG_PID"].map({ Int32($0) == getpid() }) ?? true
         else { return nil }
         return .microseconds(max(period / feedingsPerPeriod, 1))
-    }
-}
-
-/// Asks systemd for patience while a broken store is replaced: at the start, and later.
-final class SalvagePulse: Sendable {
-    /// The pause between two messages.
-    private static let pause = Duration.seconds(5)
-    /// The extension that each message asks for at the start; later, feeding the watchdog is enough.
-    private static let patience = Duration.seconds(120)
-
-    private let notifier: SystemdNotifier
-    private let next = Mutex<ContinuousClock.Instant?>(nil)
-
-    init(_ notifier: SystemdNotifier) { self.notifier = notifier }
-
-    /// Something of it was done.
-    func beat() {
-        let isDue = next.withLock { next in
-            let now = ContinuousClock.now
-            if let next, now < next { return false }
-            next = now + Self.pause
-            return true
-        }
-        guard isDue else { return }
-        notifier.send(
-            "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=\(Self.patience.microseconds)\n"
-                + "STATUS=replacing a broken store")
     }
 }

@@ -169,7 +169,7 @@ extension SampleQueue {
         let reading = clock.read()
         let wall = reading.wall
         do throws(QueueError) {
-            try store.carryOver(reading, onPages: whileSalvaging)
+            try store.carryOver(reading, onPages: whileCopying)
             try write("report missing store") { db in
                 try StoreFindings.insertMissing(db, at: wall, detail, isCarried: true)
             }

@@ -120,7 +120,7 @@ public actor SampleQueue {
     nonisolated let thread: any SerialExecutor
     /// Runs tasks that mostly call the store, on its thread; nil where the caller's executor does the work.
     public nonisolated let tasks: (any TaskExecutor)?
-    let whileSalvaging: @Sendable () -> Void
+    let whileCopying: @Sendable () -> Void
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -158,7 +158,7 @@ public actor SampleQueue {
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
     /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
-    /// thread of the store's own, such as one under simulated time. `whileSalvaging` is called again
+    /// thread of the store's own, such as one under simulated time. `whileCopying` is called again
     /// and again while a store is copied whose files are gone, which may take minutes in which no other call is
     /// answered: a watchdog's proof of life. Throws ``QueueError``: in use, another
     /// version's, read-only, disk full, cannot open. A broken store is no error: its files are renamed, a fresh
@@ -166,12 +166,12 @@ public actor SampleQueue {
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
         bootID: String, executor: (any SerialExecutor)? = nil,
-        whileSalvaging: @escaping @Sendable () -> Void = {}
+        whileCopying: @escaping @Sendable () -> Void = {}
     ) throws(QueueError) {
         let thread = executor ?? TaskThread(label: "store")
         self.thread = thread
         tasks = thread as? TaskThread
-        self.whileSalvaging = whileSalvaging
+        self.whileCopying = whileCopying
         self.clock = clock
         self.settings = settings
         let started = clock.read()
