@@ -21,7 +21,7 @@ struct Judgement {
         let held = balance.held.values.reduce(0, +)
         let dropped = balance.dropped.values.reduce(0, +)
         var disagreements: [String] = []
-        let gateway = "\(balance.delivered) delivered + \(balance.pending) pending + \(held) held"
+        let gateway = "\(balance.delivered) delivered + \(balance.pending) waiting + \(held) held"
         view.say(
             """
 

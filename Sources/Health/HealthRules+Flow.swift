@@ -118,7 +118,7 @@ extension HealthRules {
     private static func fallingBehind(_ delivery: HealthSnapshot.Delivery) -> HealthCondition? {
         delivery.growth.map {
             HealthCondition(
-                .fallingBehind, subject: delivery.name, deliveries: [delivery.name],
+                .fallingBehind, subject: delivery.name,
                 message:
                     "\(delivery.name): \(delivery.pending.counted("sample waits", "samples wait")), \($0) more than an "
                     + "hour ago")

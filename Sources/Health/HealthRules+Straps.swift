@@ -30,7 +30,8 @@ extension HealthRules {
             case .otherAddress(let address):
                 add(
                     .strapMoved,
-                    "is not heard, and another with its name is, under the address \(address)")
+                    "is not heard, and another with its name is, whose address ends in "
+                        + "\(address.suffix(5))")
             // That is said of the adapter.
             case .noPlace, nil: break
             }

@@ -117,7 +117,7 @@ import Testing
 
     @Test func whatWasRecordedForOnePatientIsNeverGivenToAnother() async throws {
         try await TestWorld.run { fixture in
-            let count = try await record(fixture, ["--patient", "40001"])
+            let count = try await record(fixture, ["--patient", "40001", "--name", "bed 77"])
             try await PractitionerTests.enroll(fixture)
             // For somebody else from now on: what was recorded stays behind.
             await fixture.bluez.setSendsFrames(true)
@@ -125,6 +125,9 @@ import Testing
             let one = try #require(try await unbound(fixture).first)
             #expect(one.patient == "40001" && !one.recording && one.samples >= count)
             let number = "\(one.assignment)"
+            // The number of samples that are gone was taken for a part of the strap's name.
+            let gone = try await fixture.gateway.command(["queue", "discard", "77", "--yes"])
+            #expect(gone.status == 2, "\(gone)")
             let other = try await fixture.gateway.command(
                 ["queue", "assign", number, "--enrollment", "ward", "--patient", "40002", "--yes"])
             #expect(other.status == 1 && other.complaint.contains("another patient"), "\(other)")

@@ -69,7 +69,9 @@ import Testing
     @Test func aQueryThatIsNoNumberIsRefusedAndNotTakenForNone() async throws {
         try await TestWorld.run { fixture in
             for path in [
-                "/v1/gaps?sensor=one", "/v1/gaps?days=1.5", "/v1/history?limit=ten",
+                "/v1/gaps?sensor=one", "/v1/gaps?days=1.5",
+                "/v1/gaps?days=9223372036854775807", "/v1/gaps?days=-9223372036854775808",
+                "/v1/history?limit=ten",
                 "/v1/history/hours?sensor=", "/v1/queue/samples?sensor=x",
                 "/v1/queue/dead?before=%20", "/v1/queue/dead/one", "/v1/sensors?forgotten=yes",
                 "/v1/live/history?sensor=1&minutes=ten",

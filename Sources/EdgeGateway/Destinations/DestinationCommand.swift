@@ -221,8 +221,10 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
         let report: DestinationReport = try await client.post(
             "/v1/destinations/straps",
             DestinationStrapsRequest(
-                name: try await client.destination(name).name,
-                add: try await client.addresses(add), remove: try await client.addresses(remove),
+                name: try await client.destination(name, takesParts: remove.isEmpty).name,
+                add: try await client.addresses(add),
+                // What waits for it is dropped, and nobody is asked.
+                remove: try await client.addresses(remove, takesParts: false),
                 from: from.rawValue),
             timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }

@@ -16,23 +16,27 @@ struct GapService: Sendable {
     ///
     /// - Parameters:
     ///   - sensor: the store's number of one sensor; nil for all.
-    ///   - days: how many days there are, today included, where `since` is not given.
+    ///   - days: how many days there are, the last one included, where `since` is not given.
     ///   - since: nil: as `days` says.
     ///   - until: nil: now.
     func gaps(
         sensor: Int64?, days: Int, since: UTC? = nil, until: UTC? = nil
     ) async throws -> GapsReport {
-        let now = clock.read().wall
-        let begin = since ?? Coverage.dayStart(of: now) - Coverage.day * max(0, days - 1)
-        let last = Coverage.dayStart(of: until.map { $0 - .microseconds(1) } ?? now)
-        let first = Coverage.dayStart(of: begin)
-        guard (1...Self.daysMax).contains(days), begin <= now, until.map({ begin < $0 }) ?? true,
-            last - first < Coverage.day * Self.daysMax
-        else {
-            throw ProblemReport(
-                code: .badRequest, message: "gaps are listed of 1 to \(Self.daysMax) days",
-                advice: "edge-gateway gaps --last 7d")
+        func refuse(_ message: String) -> ProblemReport {
+            ProblemReport(
+                code: .badRequest, message: message, advice: "edge-gateway gaps --last 7d")
         }
+        let tooMany = "gaps are listed of 1 to \(Self.daysMax) days"
+        guard (1...Self.daysMax).contains(days) else { throw refuse(tooMany) }
+        let now = clock.read().wall
+        let last = Coverage.dayStart(of: until.map { $0 - .microseconds(1) } ?? now)
+        let begin = since ?? last - Coverage.day * (days - 1)
+        let first = Coverage.dayStart(of: begin)
+        guard begin <= now else { throw refuse("the beginning is in the future") }
+        guard until.map({ begin < $0 }) ?? true else {
+            throw refuse("the beginning is not before the end")
+        }
+        guard last - first < Coverage.day * Self.daysMax else { throw refuse(tooMany) }
         let sensors = try await queue.sensors(includingForgotten: true)
         let chosen = sensors.filter { sensor == nil || $0.id == sensor }
         guard sensor == nil || !chosen.isEmpty else {

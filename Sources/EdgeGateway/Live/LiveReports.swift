@@ -47,7 +47,7 @@ struct LiveDestination: Codable, Equatable {
         state = report.state
         trouble =
             report.held.map { HoldReason(rawValue: $0)?.meaning ?? $0 } ?? report.fault
-            ?? report.health?.first
+            ?? report.health?.first.map { HealthName(rawValue: $0)?.meaning ?? $0 }
         pending = report.pending
         delivered = report.delivered
         dead = report.dead

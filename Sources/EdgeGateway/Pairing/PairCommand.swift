@@ -52,9 +52,14 @@ struct PairCommand: AsyncParsableCommand {
         let address = try await chosenAddress(client)
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
         var enrollment = delivery.enrollment
-        if let named = enrollment { enrollment = try await client.enrollment(named) }
+        // What is sent to the wrong one cannot be undone, and nobody is asked.
+        if let named = enrollment {
+            enrollment = try await client.enrollment(named, takesParts: false)
+        }
         var destinations: [String] = []
-        for named in destination { destinations.append(try await client.destination(named).name) }
+        for named in destination {
+            destinations.append(try await client.destination(named, takesParts: false).name)
+        }
         let request = PairRequest(
             address: address, enrollment: enrollment, patient: delivery.patient,
             destinations: destinations.isEmpty ? nil : destinations, device: device,

@@ -76,11 +76,15 @@ struct HistoryCommand: AsyncParsableCommand {
     private func hourCount() throws -> Int {
         let now = Date()
         guard let since = try range.instants(now: now, daemon.times).since else { return 24 }
-        let hours = Int(bounding: (now.timeIntervalSince(since) / 3_600).rounded(.up))
-        guard (1...SampleQueue.historyHoursMax).contains(hours) else {
-            throw ValidationError(
-                "--hours goes \(SampleQueue.historyHoursMax) hours back at most: --last "
-                    + "\(SampleQueue.historyHoursMax)h")
+        guard since <= now else { throw ValidationError("--since is in the future") }
+        func hour(_ date: Date) -> Double { (date.timeIntervalSince1970 / 3_600).rounded(.down) }
+        let (hours, most) = (
+            Int(bounding: hour(now) - hour(since)) + 1, SampleQueue.historyHoursMax
+        )
+        // The first one of so many hours is not whole.
+        if hours == most + 1, now.timeIntervalSince(since) <= Double(most) * 3_600 { return most }
+        guard hours <= most else {
+            throw ValidationError("--hours goes \(most) hours back at most: --last \(most)h")
         }
         return hours
     }

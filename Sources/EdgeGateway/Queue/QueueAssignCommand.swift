@@ -57,7 +57,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
             if daemon.json { return try Terminal.printJSON(all) }
             return Terminal.print(QueueText.unbound(all, daemon.times))
         }
-        let samples = try await client.unbound(which, of: all, daemon.times)
+        let samples = try await client.unbound(which, of: all, takesParts: !yes, daemon.times)
         let enrollment = try await client.enrollment(asked, takesParts: !yes)
         let known: [EnrollmentReport] = try await client.get("/v1/enrollments")
         let whose =
@@ -88,22 +88,25 @@ struct QueueAssignCommand: AsyncParsableCommand {
 }
 
 extension ControlClient {
-    /// The samples of that number, or those of the strap that is meant.
+    /// The samples of that number, or those of the strap that is meant. A number is never a part of a strap's name: the
+    /// samples that had it may be gone.
     ///
     /// - Throws: ``CommandFailure`` if there are none, or several.
     func unbound(
-        _ text: String, of all: [UnboundReport], _ times: LocalTimes
+        _ text: String, of all: [UnboundReport], takesParts: Bool, _ times: LocalTimes
     ) async throws -> UnboundReport {
-        if let number = Int64(text), let samples = all.first(where: { $0.assignment == number }) {
-            return samples
-        }
         guard !all.isEmpty else {
             throw CommandFailure(
                 exitCode: .wrongUsage, message: "no samples are without an enrollment")
         }
-        guard let strap = try? await strap(text, includingForgotten: true),
-            case let found = all.filter({ $0.sensor == strap.id }), !found.isEmpty
-        else {
+        let found: [UnboundReport]
+        if let number = Int64(text) {
+            found = all.filter { $0.assignment == number }
+        } else {
+            let strap = try await strap(text, includingForgotten: true, takesParts: takesParts)
+            found = all.filter { $0.sensor == strap.id }
+        }
+        guard !found.isEmpty else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
                 message: "no samples without an enrollment have this number or strap; there are:\n"

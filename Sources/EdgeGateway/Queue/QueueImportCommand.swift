@@ -42,7 +42,9 @@ struct QueueImportCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try daemon.client()
         var enrollment = delivery.enrollment
-        if let named = enrollment { enrollment = try await client.enrollment(named) }
+        if let named = enrollment {
+            enrollment = try await client.enrollment(named, takesParts: false)
+        }
         let upload = try await send(client)
         let watcher = Task { await Self.watch(client) }
         defer { watcher.cancel() }

@@ -43,7 +43,9 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
         guard let since = try range.instants(daemon.times).since else { return }
         let client = try daemon.client()
         var enrollment = enrollment
-        if let named = enrollment { enrollment = try await client.enrollment(named) }
+        if let named = enrollment {
+            enrollment = try await client.enrollment(named, takesParts: !yes)
+        }
         let (name, times) = (enrollment, daemon.times)
         func ask(countOnly: Bool) async throws -> RedeliverReport {
             try await client.post(

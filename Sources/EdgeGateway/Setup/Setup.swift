@@ -135,12 +135,13 @@ struct Setup {
         let enrollment = try await enrollment(status)
         var patient: String?
         if enrollment?.isForMany == true {
-            patient = try await ask("Which patient wears it? The exchange's number: ")
+            patient = try await ask("Which patient wears it? Their number: ")
         }
         let report = try await trying {
             try await AttendedPairing(client: client, isAttended: true).run(
                 PairRequest(
-                    address: address, enrollment: enrollment?.name, patient: patient,
+                    address: address, enrollment: enrollment?.name,
+                    patient: patient.flatMap { $0.isEmpty ? nil : $0 },
                     name: name.isEmpty ? nil : name, attended: true))
         }
         if let report { PairCommand.show(report) }
@@ -187,7 +188,7 @@ struct Setup {
     ) async throws -> (name: String, isForMany: Bool)? {
         let all =
             status.enrollments.map { (name: $0.name, isForMany: $0.kind == "practitioner-key") }
-            + status.destinations.map { (name: $0.name, isForMany: false) }
+            + status.destinations.map { (name: $0.name, isForMany: $0.kind == "nats") }
         guard all.count > 1 else { return all.first }
         for (number, one) in all.enumerated() { Terminal.print("   \(number + 1)  \(one.name)") }
         while true {

@@ -55,23 +55,21 @@ struct Choosing {
     /// The thing that `text` means.
     ///
     /// - Parameters:
-    ///   - ranks: the things, those first that go before others of the same name.
+    ///   - ranks: the things, those first that go before others of the same name. A part may mean any of them.
     ///   - takesParts: whether a part of a name is enough; not for what cannot be undone and nobody confirms.
     /// - Throws: ``CommandFailure`` that lists what there is.
     func choose<Thing>(
         _ text: String, among ranks: [[Named<Thing>]], takesParts: Bool = true
     ) throws(CommandFailure) -> Thing {
         let words = Words(text)
-        let matches: [(Named<Thing>) -> Bool] =
-            takesParts ? [words.areWhole, words.arePart] : [words.areWhole]
-        for matches in matches {
-            for rank in ranks {
-                let found = rank.filter(matches)
-                if let only = found.first, found.count == 1 { return only.thing }
-                if found.count > 1 { throw unclear(words, found) }
-            }
+        let all = ranks.flatMap(\.self)
+        var matches = ranks.map { $0.filter(words.areWhole) }
+        if takesParts { matches.append(all.filter(words.arePart)) }
+        for found in matches {
+            if let only = found.first, found.count == 1 { return only.thing }
+            if found.count > 1 { throw unclear(words, found) }
         }
-        throw unknown(words, ranks.flatMap(\.self))
+        throw unknown(words, all)
     }
 
     private func unclear<Thing>(_ words: Words, _ found: [Named<Thing>]) -> CommandFailure {
@@ -165,18 +163,23 @@ extension ControlClient {
     /// The strap that a person means.
     ///
     /// - Throws: ``CommandFailure``
-    func strap(_ text: String, includingForgotten: Bool = false) async throws -> SensorReport {
+    func strap(
+        _ text: String, includingForgotten: Bool = false, takesParts: Bool = true
+    ) async throws -> SensorReport {
         try Choosing.strap.choose(
-            text, among: try await namedStraps(includingForgotten: includingForgotten))
+            text, among: try await namedStraps(includingForgotten: includingForgotten),
+            takesParts: takesParts)
     }
 
     /// The addresses of the straps that a person means.
     ///
     /// - Throws: ``CommandFailure``
-    func addresses(_ texts: [String]) async throws -> [String] {
+    func addresses(_ texts: [String], takesParts: Bool = true) async throws -> [String] {
         guard !texts.isEmpty else { return [] }
         let straps = try await namedStraps()
-        return try texts.map { try Choosing.strap.choose($0, among: straps).address }
+        return try texts.map {
+            try Choosing.strap.choose($0, among: straps, takesParts: takesParts).address
+        }
     }
 
     /// The destination that a person means, an exchange or another one.

@@ -14,7 +14,8 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
 
             First steps, with the daemon running:
               edge-gateway setup
-            or one by one:
+
+            Or one by one:
               edge-gateway enroll LINK
               edge-gateway scan
               edge-gateway pair STRAP

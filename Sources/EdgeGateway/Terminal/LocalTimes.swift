@@ -87,6 +87,7 @@ struct WrittenTime: ExpressibleByArgument, Hashable {
         let text = argument.trimmingCharacters(in: .whitespaces).lowercased()
         let pattern =
             #/(?:(\d{4}-\d{2}-\d{2})|(today|yesterday)|)(?:(?:^|[ t]+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?)? ?(z|utc|[+-]\d{2}:?\d{2})?/#
+            .asciiOnlyDigits()
         guard !text.isEmpty, let match = text.wholeMatch(of: pattern) else { return nil }
         switch (match.1, match.2) {
         case (let date?, _):

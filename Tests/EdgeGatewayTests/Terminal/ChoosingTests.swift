@@ -44,11 +44,21 @@ import Testing
         #expect(!failure.message.contains("C0:00"), "no address in a message: \(failure.message)")
     }
 
-    @Test(arguments: [("spare", "2 straps are meant"), ("bed", "2 straps"), ("C0", "4 straps")])
+    @Test(arguments: [("spare", "2 straps are meant"), ("bed", "4 straps"), ("C0", "6 straps")])
     func whatSeveralHaveIsAnsweredWithThem(text: String, says: String) throws {
         let failure = try #require(throws: CommandFailure.self) { _ = try choose(text) }
         #expect(failure.message.hasPrefix(says), "\(failure.message)")
         #expect(failure.message.contains("(…00:0"), "\(failure.message)")
+    }
+
+    /// "bed" was the one paired bed, though a forgotten one has samples that can be discarded too.
+    @Test func aPartMayMeanAForgottenStrapAsWell() throws {
+        let ranks = [[Named(thing: 1, name: "bed 1")], [Named(thing: 9, name: "bed 9")]]
+        let failure = try #require(throws: CommandFailure.self) {
+            _ = try Choosing.strap.choose("bed", among: ranks)
+        }
+        #expect(failure.message.hasPrefix("2 straps"), "\(failure.message)")
+        #expect(try Choosing.strap.choose("bed 9", among: ranks) == 9)
     }
 
     @Test func aNearNameIsSuggestedAndNothingIsDoneByPartsWhereNobodyConfirms() throws {

@@ -28,6 +28,7 @@ import Testing
     @Test(arguments: [
         "", " ", "2026-13-01", "2026-02-30", "1969-12-31", "24:00", "12:60", "12", "noon",
         "2026-12-01 12", "tomorrow", "2026-12-01 12:00 +25:00", "yesterday yesterday", "Z",
+        "today ٠٨:٣٠",
     ])
     func whatIsNoTimeIsRefused(text: String) {
         #expect(WrittenTime(argument: text) == nil)

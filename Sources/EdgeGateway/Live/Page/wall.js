@@ -1,7 +1,7 @@
 // A wall of tiles, of straps or of gateways: which are there, where, and the keys that move between them.
 
 // Between two paints: 2 ms a tile, so that forty tiles are painted with each report and two hundred with every other.
-// A paint costs the same whether a few tiles changed or many; a rate must be seen half a second after its beat.
+// A paint costs the same for few tiles as for many.
 const PAINT_MS_A_TILE = 2, PAINT_MS_MAX = 400;
 
 class Wall {

@@ -102,7 +102,7 @@ function sortBeds(order) {
   for (const sensor of order) beds.set(sensor, known.get(sensor));
 }
 function forgetBeds(seen) { for (const sensor of beds.keys()) if (!seen.has(sensor)) beds.delete(sensor); }
-// The minute before the page was opened, one strap after the other, from the chart that the gateway has anyway.
+// The minute before the page was opened, one strap after the other, from the gateway's chart.
 async function askMinute() {
   if (wall.node.hidden || minuteBusy || lost || document.hidden || performance.now() - minuteAsked < MINUTE_ASKED_MS) return;
   const sensor = wall.order.find(key => beds.has(key) && !beds.get(key).asked);
