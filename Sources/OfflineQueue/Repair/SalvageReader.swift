@@ -69,7 +69,7 @@ public final class SalvageReader {
     /// Looks at the files of the store at `path`, and at the sidecar of the store that it broke from, which is in the
     /// same directory.
     public convenience init(path: String) throws(QueueError) {
-        try self.init(path: path, sidecar: Sidecar.newest(besides: path))
+        try self.init(path: path, sidecar: try Sidecar.newest(besides: path))
     }
 
     init(path: String, sidecar: Sidecar?) throws(QueueError) {

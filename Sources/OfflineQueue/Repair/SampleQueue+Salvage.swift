@@ -245,8 +245,8 @@ extension SampleQueue {
         }
     }
 
-    /// The files of a broken store go last: when it is saved as far as it can be and a year old, or when the disk is
-    /// full.
+    /// The files of a broken store go last: when it is saved as far as it can be, and a year after it broke if a person
+    /// has acknowledged it, or when the disk is full. The clock may not have been trusted when it broke.
     private static let evidenceAgeMax = Duration.seconds(365 * 86_400)
 
     func pruneEvidence(_ now: UTC) {
@@ -256,8 +256,9 @@ extension SampleQueue {
             try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT broken_file, at_wall_us < ?1 FROM salvage WHERE is_done = 1
-                        AND (at_wall_us < ?1 OR (?2 AND fault IS NULL)) ORDER BY id
+                    SELECT broken_file, is_acknowledged AND at_wall_us < ?1 FROM salvage
+                    WHERE is_done = 1
+                        AND (is_acknowledged AND at_wall_us < ?1 OR ?2 AND fault IS NULL) ORDER BY id
                     """, arguments: [now - Self.evidenceAgeMax, isFull])
         }
         let files = Set(evidence.files)
@@ -297,7 +298,7 @@ extension SampleQueue {
             let names = try String.fetchAll(
                 db,
                 sql: """
-                    SELECT broken_file FROM salvage WHERE is_acknowledged = 1
+                    SELECT broken_file FROM salvage WHERE is_acknowledged = 1 AND is_done = 1
                     ORDER BY id DESC LIMIT -1 OFFSET ?
                     """, arguments: [Self.brokenFilesMax])
             return (names, try SalvageReport.latest(db))

@@ -20,9 +20,11 @@ struct SegmentRow: Sendable {
     init?(_ row: SalvageSource.Values) {
         guard let assignment = Self.number(row, "assignment"), let run = Self.number(row, "run")
         else { return nil }
-        self.assignment = assignment
-        self.run = run
-        identityShift = Self.number(row, "identity_shift") ?? 0
+        let shift = Self.number(row, "identity_shift") ?? 0
+        guard (-SampleIdentity.sampleMax...SampleIdentity.sampleMax).contains(shift) else {
+            return nil
+        }
+        (self.assignment, self.run, identityShift) = (assignment, run, shift)
         wallOffset = row["wall_offset_us"].flatMap(WallOffset.fromDatabaseValue)
         // A row that contradicts itself is believed nothing but its references: its samples are sent
         // again, under the identities they have, and the exchange says that it has them.

@@ -38,11 +38,15 @@ enum PrivateFile {
         Data("\(magic) \(RowChecksum.crc32([UInt8](payload))) \(payload.count)\n".utf8) + payload
     }
 
-    /// The contents of such a file; nil if it is not whole.
-    static func contents(_ path: String, _ magic: String) -> Data? {
-        guard let data = FileManager.default.contents(atPath: path),
-            let line = data.firstIndex(of: UInt8(ascii: "\n"))
-        else { return nil }
+    /// The contents of such a file; nil if there is none, or if it is not whole.
+    ///
+    /// - Throws: ``QueueError`` if it is there and cannot be read.
+    static func contents(_ path: String, _ magic: String) throws(QueueError) -> Data? {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            guard access(path, F_OK) == 0 else { return nil }
+            throw QueueError(errno: access(path, R_OK) == 0 ? EIO : errno, "read registry")
+        }
+        guard let line = data.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let payload = data[data.index(after: line)...]
         return data == sealed(magic, Data(payload)) ? Data(payload) : nil
     }

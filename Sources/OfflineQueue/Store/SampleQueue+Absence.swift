@@ -64,6 +64,7 @@ extension SampleQueue {
             return .complete
         }
         let (frames, evidence) = (buffer.arrivals.count, Evidence(of: store.path))
+        var rest = frames
         deliveries.forgetStore()
         for directory in settings.asideDirectories {
             guard let aside = evidence.aside(in: directory, run.nonce) else { continue }
@@ -71,10 +72,14 @@ extension SampleQueue {
                 try begin(uptime: clock.read().uptime, aside: aside)
                 try close()
                 return .setAside(frames: frames, because: failure)
-            } catch { evidence.remove(aside) }
+            } catch {
+                // Frames that it has taken are nowhere else.
+                if buffer.arrivals.count == rest { evidence.remove(aside) }
+                rest = buffer.arrivals.count
+            }
         }
         try? abandon()
-        return .lost(frames: frames, because: failure)
+        return .lost(frames: rest, because: failure)
     }
 
     /// Sets the store aside if a call has met damage; a fresh one takes its place at once, in which the run goes on.

@@ -199,7 +199,7 @@ public actor SampleQueue {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
             let uptime = started.uptime
-            sidecar = Sidecar.newest(besides: path)
+            sidecar = try? Sidecar.newest(besides: path)
             store = try StoreConnection(
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,
                 pageCountMax: settings.pageCountMax, sidecar)

@@ -183,7 +183,7 @@ struct Sidecar: Codable, Sendable {
     /// Writes it over the older one of the two files.
     mutating func write(besides store: String) throws(QueueError) {
         // To read what is there takes as long as to write it.
-        if generation == 0 { generation = Self.newest(besides: store)?.generation ?? 0 }
+        if generation == 0 { generation = (try? Self.newest(besides: store))?.generation ?? 0 }
         generation += 1
         do {
             let payload = try JSONEncoder().encode(self)
@@ -196,11 +196,18 @@ struct Sidecar: Codable, Sendable {
     }
 
     /// The newest there is; nil without one that is whole.
-    static func newest(besides store: String) -> Sidecar? {
-        [Int64(0), 1].compactMap { generation -> Sidecar? in
-            PrivateFile.contents(path(generation, besides: store), magic)
-                .flatMap { try? JSONDecoder().decode(Sidecar.self, from: $0) }
-        }.max { $0.generation < $1.generation }
+    ///
+    /// - Throws: ``QueueError`` if one is there and cannot be read: the other may be from before a strap changed hands.
+    static func newest(besides store: String) throws(QueueError) -> Sidecar? {
+        var newest: Sidecar?
+        for generation in [Int64(0), 1] {
+            guard let data = try PrivateFile.contents(path(generation, besides: store), magic),
+                let one = try? JSONDecoder().decode(Sidecar.self, from: data),
+                newest.map({ one.generation > $0.generation }) ?? true
+            else { continue }
+            newest = one
+        }
+        return newest
     }
 }
 

@@ -34,7 +34,12 @@ struct StoreOpening: Sendable {
         let evidence = Evidence(of: path)
         try evidence.finish()
         let wasThere = StoreFile.isThere(path)
-        let sidecar = known ?? Sidecar.newest(besides: path)
+        var (sidecar, unread) = (known, QueueError?.none)
+        if known == nil {
+            do throws(QueueError) {
+                sidecar = try Sidecar.newest(besides: path)
+            } catch { unread = error }
+        }
         var broken: (file: String, cause: QueueError)?
         if wasThere {
             do throws(QueueError) {
@@ -42,9 +47,12 @@ struct StoreOpening: Sendable {
                 return try begin(sidecar, isFresh: false, nil, written)
             } catch {
                 guard damage != nil || error.isDamage, mayReplace else { throw error }
+                // A fresh store without its registry would know nobody.
+                if let unread { throw unread }
                 broken = (try evidence.setAside(at: started.wall), error)
             }
         }
+        if let unread { throw unread }
         let registry = known ?? broken.flatMap { self.registry(of: $0.file, sidecar) } ?? sidecar
         try StoreFile.make(path) { database in
             try Schema.migrator.migrate(database)
@@ -66,7 +74,7 @@ struct StoreOpening: Sendable {
         guard let found = try? database.read({ try Sidecar($0, at: started.wall) }) else {
             return nil
         }
-        return sidecar.map { found.change == $0.change + 1 && found.store == $0.store } ?? true
+        return sidecar.map { found.change == $0.change &+ 1 && found.store == $0.store } ?? true
             ? found : nil
     }
 
