@@ -118,7 +118,13 @@ public struct FrameIntake: Hashable, Sendable {
         pace == 0 && areAlone ? 0 : min(clock.hold, gap + Self.wayMicrosecondsMax)
     }
 
-    private var patience: Int64 { min(rest, Self.patienceMax) }
+    /// Frames that come together follow one another more closely than this, µs; a rate is to be seen half a second after
+    /// its beat.
+    private static let togetherMax: Int64 = 250_000
+
+    private var patience: Int64 {
+        held.count == 1 ? Self.togetherMax : min(rest, Self.patienceMax)
+    }
 
     /// A link was made at this uptime, µs; later frames were sent after it. Returns the frames that were kept back.
     public mutating func beginLink(at uptime: Int64) -> [TimedFrame] {
