@@ -1,4 +1,5 @@
 import Foundation
+import Health
 import Uplink
 
 // What the live page gets. It never holds a patient or an address: a person who looks over a nurse's
