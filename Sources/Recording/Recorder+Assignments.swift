@@ -65,6 +65,10 @@ extension Recorder {
                     through: refused.through)
             }
         }
+        // Once the daemon leaves, nothing waits for the next frame.
+        if isStopping {
+            await append(sessions[address]?.release(now: clock.read(), policy: policy) ?? [])
+        }
         held[address] = nil
         settleIntakes()
     }

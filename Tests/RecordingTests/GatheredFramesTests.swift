@@ -364,6 +364,19 @@ import Testing
         try await stage.end()
     }
 
+    /// What a change of hands let go after the last frames had come to their times waited for a frame that did not come.
+    @Test func framesThatWaitedForAChangeAreStoredThoughTheDaemonHasLeft() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        #expect(await stage.recorder.holdFrames(of: Self.address) != nil)
+        await stage.send([107])
+        await stage.recorder.stop()
+        await stage.recorder.finish()
+        await stage.recorder.abandonPairing(Self.address)
+        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 107])
+        try await stage.end()
+    }
+
     /// A radio that has been stopped answers that all was taken; the recorder may have frames before it still.
     @Test func aStrapChangesNoHandsOnceTheDaemonLeaves() async throws {
         let stage = try await Stage()
