@@ -392,6 +392,10 @@ private final class DyingCard {
             return salvages.allSatisfy(\.done) && (!isDamaged || report != nil)
         }
         try await recordsOn()
+        // A kill costs what is not committed yet.
+        try await eventually("\(what): something new is on the disk") {
+            try !Self.rows(copied()).subtracting(rows).isEmpty
+        }
         await world.gateway.kill()
         let after = try Self.rows(copied())
         let missing = rows.subtracting(after)
