@@ -52,7 +52,7 @@ public struct FrameIntake: Hashable, Sendable {
         var at: Int64
     }
 
-    /// What holds if so many programs have listened since frames have been in doubt.
+    /// The state of the strap on the assumption that so many programs have listened since frames have been in doubt.
     private struct Guess: Hashable {
         var clock: StrapClock
         var listeners: Int
@@ -293,7 +293,7 @@ public struct FrameIntake: Hashable, Sendable {
         gaps.append(max(silence, 2 * pause))
         if gaps.count > Self.gapsMax { gaps.removeFirst() }
         let isCalm = release == .calm
-        // What the strap or its link keeps for longer than it takes to the next frame comes with that.
+        // A frame that the strap or its link holds back until the next one is sent arrives together with it.
         let delay = held.count > 1 ? StrapClock.holdMax : min(pace, StrapClock.holdMax)
         empty = max(empty, quiet == .min ? .min : quiet - delay - Self.wayMicrosecondsMax)
         // The next frames will show how many frames the last runs are.

@@ -35,7 +35,7 @@ struct ListenerCount: Hashable, Sendable {
     private var possible = Set(1...listenersMax)
     /// How many listened before frames were in doubt; nil if that is not known.
     private var settled: Int?
-    /// What is likely: that nobody comes or goes, and before that is known, that frames are copies.
+    /// The likely number of programs that listen: the last known one; before one is known, the largest possible.
     private(set) var likely = listenersMax
     private var streaks = [Int](repeating: 0, count: listenersMax + 1)
 
@@ -164,7 +164,7 @@ struct ListenerCount: Hashable, Sendable {
         var stories: [Story] = []
         for before in possible {
             for after in 1...Self.listenersMax {
-                // Whoever has come since frames are in doubt does not go before that is settled, except after a silence.
+                // A program that came while frames were in doubt stays until the doubt is settled, or a silence.
                 guard
                     after == before || settled == nil || settled == before
                         || !isUsual && settled == after
@@ -227,7 +227,7 @@ struct ListenerCount: Hashable, Sendable {
         }
     }
 
-    /// What runs are if so many listen, added up before each.
+    /// Running totals over runs, on the assumption that so many programs listen.
     private struct Sums {
         private(set) var frames = [0]
         private(set) var repetitions = [0]

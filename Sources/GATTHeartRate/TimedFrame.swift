@@ -14,7 +14,7 @@ public struct TimedFrame: Hashable, Sendable {
     /// Whether it may be a copy of the frame before it, or stand for a second frame like it: nothing tells.
     public let mayBeCopy: Bool
 
-    /// A frame that was sent at most ``FrameIntake/wayMicrosecondsMax`` before or after a time, or as much as is told.
+    /// A frame that was sent within an uncertainty of a time, by default ``FrameIntake/wayMicrosecondsMax``.
     public init(
         bytes: [UInt8], uptimeMicroseconds: Int64,
         uncertaintyMicroseconds: Int64 = FrameIntake.wayMicrosecondsMax, isRebuilt: Bool = false,

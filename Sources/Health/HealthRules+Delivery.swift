@@ -9,7 +9,7 @@ extension HealthRules {
 
     /// Deliveries that one cause keeps from delivering: of one, or of all to one place.
     struct Together {
-        /// What they are called in a message: the name of one, or how many there are.
+        /// Their words in a message: the name of one, or how many there are.
         let label: String
         /// The name of one, or the place: what does not change while more of them fail.
         let subject: String
@@ -35,7 +35,7 @@ extension HealthRules {
         }
     }
 
-    /// What may keep a delivery from delivering.
+    /// The causes that may keep a delivery from delivering.
     enum Fault: Hashable {
         /// Its own: nothing is known of the others.
         case own

@@ -223,7 +223,7 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
             DestinationStrapsRequest(
                 name: try await client.destination(name, takesParts: remove.isEmpty).name,
                 add: try await client.addresses(add),
-                // What waits for it is dropped, and nobody is asked.
+                // Samples that wait for the destination are dropped, and the command does not ask.
                 remove: try await client.addresses(remove, takesParts: false),
                 from: from.rawValue),
             timeout: .seconds(120))

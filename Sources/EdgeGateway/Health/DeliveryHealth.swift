@@ -89,7 +89,7 @@ extension HealthSnapshot.Delivery.Hold {
         case .noConsent: .consent
         case .wrongPatient: .access
         case .paused: .paused
-        // What the place itself cannot do, whoever the patient is.
+        // The place itself refuses, for every patient.
         case .exchangeFault, .moved, .baseUnknown, .codeUnknown: .place
         default: .other
         }

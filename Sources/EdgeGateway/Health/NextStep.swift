@@ -1,5 +1,5 @@
-/// What a person does next with a gateway that is not set up yet: the same wherever somebody looks, and what `setup`
-/// goes by.
+/// The next thing to do on a gateway that is not set up yet. `status`, `watch`, the live page and `setup` all show
+/// this one.
 struct NextStep: Codable, Equatable {
     /// A step of the way from the box to the first delivered heartbeat.
     enum Step: String, Codable {
@@ -7,9 +7,9 @@ struct NextStep: Codable, Equatable {
     }
 
     var step: Step
-    /// What is missing, one line.
+    /// The missing thing, in one line.
     var message: String
-    /// What to do, one line.
+    /// The remedy, in one line.
     var advice: String
 
     /// The first step that is still to do; nil once a heartbeat has been delivered.

@@ -56,6 +56,6 @@ struct StatusReport: Codable, Equatable {
     var destinations: [DestinationReport]
     var balance: BalanceReport
     var oldestUnsent: Date?
-    /// What a person does next with a gateway that is not set up yet.
+    /// The next thing to do on a gateway that is not set up yet.
     var nextStep: NextStep?
 }

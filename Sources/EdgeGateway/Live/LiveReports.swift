@@ -68,7 +68,7 @@ struct LiveGatewayReport: Codable, Equatable {
     var lastDelivery: Date?
     var clockTrusted: Bool
     var destinations: [LiveDestination]
-    /// What a person does next with a gateway that is not set up yet.
+    /// The next thing to do on a gateway that is not set up yet.
     var nextStep: NextStep?
 
     /// Messages name straps and enrollments; a strap without a name, its address, is masked.

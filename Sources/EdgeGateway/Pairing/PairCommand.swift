@@ -52,7 +52,7 @@ struct PairCommand: AsyncParsableCommand {
         let address = try await chosenAddress(client)
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
         var enrollment = delivery.enrollment
-        // What is sent to the wrong one cannot be undone, and nobody is asked.
+        // Samples that went to the wrong patient cannot be taken back, and the command does not ask.
         if let named = enrollment {
             enrollment = try await client.enrollment(named, takesParts: false)
         }

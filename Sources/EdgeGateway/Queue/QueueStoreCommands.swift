@@ -140,7 +140,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
     }
 
-    /// What is written, with names as the store has them.
+    /// The samples that the command writes, with names as the store has them.
     private func filter(_ path: String) throws -> ExportFilter {
         func utc(_ date: Date?) -> UTC? {
             date.map { .epoch + .seconds(Int64($0.timeIntervalSince1970.rounded(.down))) }

@@ -48,7 +48,7 @@ extension ControlClient {
     }
 }
 
-/// Who may use a socket, and what somebody does who may not.
+/// The users who may use a socket, and the advice for a user who may not.
 struct SocketAccess: Equatable {
     /// The user who asks.
     var user: String

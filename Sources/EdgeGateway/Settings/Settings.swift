@@ -100,7 +100,7 @@ enum SettingValue: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// What is wrong with the configuration: a line for each fault, which says what to do.
+/// The faults of a configuration, one line each, with the remedy.
 struct SettingsFault: Error, CustomStringConvertible {
     let description: String
     /// The setting to look at, where one alone is to blame.

@@ -47,7 +47,7 @@ struct Setup {
 
     private func status() async throws -> StatusReport { try await client.get("/v1/status") }
 
-    /// What a person types; an empty line is an answer.
+    /// The line that a person types; an empty one is an answer.
     private func ask(_ question: String) async throws -> String {
         guard let line = await Terminal.ask(question)?.trimmingCharacters(in: .whitespaces) else {
             throw Left()

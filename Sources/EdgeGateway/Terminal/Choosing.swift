@@ -23,11 +23,11 @@ extension Named: Sendable where Thing: Sendable {}
 /// Finds the one thing that a person means, whatever command asks: the whole name or address goes before a part,
 /// and capitals do not matter. A part that several have, and a name that nothing has, are answered with what there is.
 struct Choosing {
-    /// What such things are called, one and several.
+    /// The word for one such thing, and for several.
     var one, several: String
     /// The command that lists them.
     var list: String
-    /// What to do while there is none.
+    /// The command that makes the first one.
     var first: String
 
     static let strap = Choosing(
@@ -98,7 +98,7 @@ struct Choosing {
             + (more > 0 ? " and \(more) more" : "")
     }
 
-    /// What a person typed.
+    /// The words that a person typed.
     private struct Words {
         let text: String
 
@@ -136,7 +136,7 @@ struct Choosing {
     }
 }
 
-/// What a mistyped word was meant to be.
+/// Guesses which known word a mistyped one stands for.
 enum Nearest {
     /// The known word that `text` most resembles, if any is near enough to be meant.
     static func of(_ text: String, among known: [String]) -> String? {

@@ -45,7 +45,7 @@ struct LocalTimes: Sendable {
         return candidates.filter { civilSecond($0) == civilSeconds }.min() ?? candidates[0]
     }
 
-    /// What a clock of this zone shows, in seconds after 1970.
+    /// The time that a clock of this zone shows, in seconds after 1970.
     func civilSecond(_ date: Date) -> Int64 {
         Int64(date.timeIntervalSince1970.rounded(.down)) + Int64(zone.secondsFromGMT(for: date))
     }

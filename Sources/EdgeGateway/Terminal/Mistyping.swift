@@ -25,7 +25,7 @@ struct Mistyping {
         return nil
     }
 
-    /// What a person meant, or what there is.
+    /// Names the nearest command, or lists all of them.
     var message: String {
         let first = "there is no command \"\(Printable.line("\(path) \(word)"))\""
         guard let meant = Nearest.of(word, among: known) else {

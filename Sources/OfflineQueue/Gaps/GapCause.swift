@@ -2,7 +2,7 @@
 ///
 /// Raw values are stored and shown: they never change. The words below are the only ones: `gaps`
 /// prints them, and `DocumentTableTests` writes them into the live page and docs/operations.md.
-public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
+public enum GapCause: String, Sendable, Hashable, CaseIterable {
     case noContact = "no-contact"
     case outOfRange = "out-of-range"
     case connecting
@@ -19,7 +19,7 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
     /// Also a gateway that was killed and lost what it held in memory.
     case gatewayOff = "gateway-off"
     case queueFull = "queue-full"
-    /// What a broken store held of that time could not be read.
+    /// The store broke, and its samples of that time could not be read.
     case storeLost = "store-lost"
     /// Its length is unknown.
     case clockUnknown = "clock-unknown"

@@ -39,7 +39,7 @@ extension Database {
             until: Instant(boot: boot, uptime: until), as: nil)
     }
 
-    /// What is unknown of this time has a cause after all, or with nil a sample.
+    /// A part of the lost time has another cause after all; nil: a sample was saved of it.
     func explain(
         _ assignment: Int64, from: Instant, until: Instant, as cause: GapCause?
     ) throws {

@@ -10,7 +10,7 @@ import GRDB
 /// not matter what became of the tree above it. A sample is never changed after it was written: any version of a row is
 /// the right one.
 public final class SalvageReader {
-    /// What was found that is in no line.
+    /// The rows that the reader found and left out.
     public struct Unread: Sendable, Hashable {
         /// Rows that fail their checksum, and of which there is no sound version.
         public internal(set) var damaged = 0
@@ -24,7 +24,7 @@ public final class SalvageReader {
         public internal(set) var isReadable = true
     }
 
-    /// What is in no line as far as the reader has come.
+    /// The rows left out so far.
     public var unread: Unread {
         Unread(
             damaged: damaged.count { !seen.contains(Int($0)) }, orphaned: orphaned,
@@ -216,7 +216,7 @@ public final class SalvageReader {
         }
     }
 
-    /// What there is to know when all pieces were handed out.
+    /// The counts that are known once all pieces have been handed out.
     struct Rest: Sendable {
         var unread: Unread
         var refused: [Refused]
@@ -357,7 +357,7 @@ public final class SalvageReader {
         let address = text(row("sensor", sensor), "address") ?? "unknown-\(sensor)"
         let boot = row("boot", SegmentRow.number(run, "boot"))
         let enrollment = row("enrollment", SegmentRow.number(assignment, "enrollment"))
-        // What it goes to that has no books here is not known to have got it.
+        // A destination without records here may not have received it.
         var settled: [Int64: Int64] = [:]
         for row in (registry["further_destination"] ?? [:]).values
         where SegmentRow.number(row, "assignment") == segment.assignment
@@ -424,7 +424,7 @@ extension SalvageReader {
         return boot["wall_offset_us"].flatMap(WallOffset.fromDatabaseValue)
     }
 
-    /// What a destination does not get of a segment, in order.
+    /// The samples of a segment that a destination does not get, in order.
     private func dropped(_ segment: Int64, _ destination: Int64) -> [ClosedRange<Int64>] {
         (source.unnumbered["dropped_range"] ?? []).compactMap { row in
             guard source.isPure, SegmentRow.number(row, "segment") == segment,

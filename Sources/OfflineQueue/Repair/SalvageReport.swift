@@ -8,9 +8,9 @@ public struct SalvageReport: Sendable, Hashable, Identifiable {
     public let at: UTC
     /// The name of the broken file, which lies beside the store.
     public let brokenFile: String
-    /// What was wrong with it.
+    /// The damage.
     public let cause: String
-    /// What it had; nil: nobody knows.
+    /// How many samples it had; nil if that is not known.
     public let stored: LastKnown?
     /// Samples carried over, each under the identity it had.
     public let carried: Int

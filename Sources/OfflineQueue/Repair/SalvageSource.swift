@@ -138,7 +138,7 @@ struct SalvageSource: Sendable {
             carve(path, log, shapes, from: nil)
         } else if log.damage != nil {
             // What a damaged frame held may be missing, or older than it was.
-            carve(path, log, shapes, from: log.firstBad)
+            carve(path, log, shapes, from: log.prefix)
         }
         isPure = isPure && !hasStrangers
         storeID = ownRuns.min { $0.key < $1.key }.flatMap { SegmentRow.number($0.value, "nonce") }

@@ -5,7 +5,7 @@ import GRDB
 // Where damage is met, and what is done about it: at the start, before anything else; later, at the
 // next `commitIfDue` after any call met it. What is found in the broken files is imported while recording goes on.
 
-/// What is being saved of one broken store.
+/// The progress of saving one broken store.
 struct Saving: Sendable {
     /// The number of its report.
     let id: Int64
@@ -164,7 +164,8 @@ extension SampleQueue {
     }
 
     private func save(_ next: Saving) {
-        // What a failed commit may have left in the broken store must be here first, under the same numbers.
+        // A failed commit may have left frames in the broken store. Those in memory must be stored first, under the same
+        // numbers.
         try? flush()
         saving = next
         let place = Evidence(of: store.path).place(of: next.file)

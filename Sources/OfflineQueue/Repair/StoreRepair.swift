@@ -68,7 +68,7 @@ struct StoreRepair: Sendable {
     /// The damage for which the store is to be replaced.
     func replacementDue(uptime: Uptime) -> QueueError? {
         guard let damage, mayReplace(uptime: uptime) else { return nil }
-        // What the schema's checks refuse may be a defect of this program and not of the disk: once.
+        // A row that the schema refuses may be a defect of this program and not of the disk: the store is replaced once.
         return replacedUptime != nil && damage.code == .internalFault ? nil : damage
     }
 

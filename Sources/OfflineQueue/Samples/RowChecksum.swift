@@ -52,11 +52,11 @@ enum RowChecksum {
     }
 }
 
-/// What makes a row one of its store: in a file that another store was written over, rows of the other one fail their
-/// checksum. It is made of the nonce of the store's first run, and stands in the header of the file as well, so that
-/// damage to either is found before it makes every row seem damaged.
+/// Ties a row to its store: in a file that another store was written over, rows of the other store fail their
+/// checksum. The key is made of the nonce of the store's first run, and stands in the header of the file as well, so
+/// that damage to either is found before every row seems damaged.
 struct StoreKey: Sendable, Hashable {
-    /// What a checksum begins with.
+    /// The initial value of each checksum.
     fileprivate let sum: UInt32
     /// As it stands in the header (`application_id`); never 0, which says that there is none.
     let mark: Int32

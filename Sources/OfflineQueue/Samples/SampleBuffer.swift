@@ -90,7 +90,7 @@ struct SampleBuffer: Sendable {
             remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)
     }
 
-    /// What waits is of these assignments, in its order; what is of none goes.
+    /// Gives the waiting frames these assignments, in order; a frame without one is dropped.
     mutating func reassign(_ assignments: [Int64?]) {
         arrivals = zip(arrivals, assignments).compactMap { arrival, assignment in
             guard let assignment else { return nil }

@@ -148,7 +148,7 @@ public actor SampleQueue {
     /// How many of the two files are still to be written.
     var sidecarWrites = 0
     var sidecarUptime: Uptime
-    /// What is being saved of a broken store; nil while nothing is.
+    /// The broken store that is being saved; nil while there is none.
     var saving: Saving?
     /// How often the device refused to read parts of it.
     var savingAttempts = 0

@@ -2,8 +2,8 @@ import Basics
 import Foundation
 import GRDB
 
-/// What a fresh store needs to know when the one before it broke: who wears what, where it goes, and how far numbers were
-/// given. Two files beside the store, of which one at least is whole at any time.
+/// The registry for a fresh store, if the one before it broke: who wears which strap, where samples go, and the numbers
+/// that are taken. Two files beside the store, of which one at least is whole at any time.
 ///
 /// Written after the commit of a change of the registry, which `registry_change` counts. An intact store always wins.
 struct Sidecar: Codable, Sendable {

@@ -56,7 +56,7 @@ enum StoreFile {
             try database.close()
         } catch {
             let error = QueueError("open store", error)
-            // What the disk refuses shows when the store is opened.
+            // An error of the disk shows again when the store is opened.
             guard error.code != .otherVersion, error.code != .corrupt else { throw error }
         }
     }
@@ -113,11 +113,11 @@ enum StoreFile {
             try database.close()
             try PrivateFile.sync(temporary)
             for companion in Evidence.companions.dropFirst() { unlink(temporary + companion) }
-            // Whoever could not look there must not write over it.
+            // A path that cannot be examined must not be written over.
             guard errnoOfSize(path) == nil, errnoOfSize(path + "-wal") == nil, !isThere(path) else {
                 throw QueueError(.inputOutput, "create store", "there is another one")
             }
-            // What is left of an index or of an empty log is of no store any more.
+            // A leftover index or empty log belongs to no store any more.
             for companion in Evidence.companions.dropFirst() { unlink(path + companion) }
             guard rename(temporary, path) == 0 else {
                 throw QueueError(errno: errno, "create store")

@@ -8,7 +8,7 @@ struct StoreFiles: Sendable {
         var device: UInt64
         var number: UInt64
     }
-    /// What each write changes.
+    /// The attributes that each write changes.
     private struct State: Sendable, Hashable {
         var bytes: Int64
         var seconds: Int
@@ -17,7 +17,7 @@ struct StoreFiles: Sendable {
     private typealias Found = (identity: Identity, state: State)
 
     private static let companions = ["", "-wal", "-shm", ".lock"]
-    /// What only this process writes to, by calls: the index of the log is memory that readers share.
+    /// The files that only this process writes to. Readers share the index of the log, so it is left out.
     private static let written = ["", "-wal"]
 
     private let path: String
@@ -47,7 +47,7 @@ struct StoreFiles: Sendable {
     /// This process has written to them.
     mutating func noteWrite() {
         let fileWrites = StoreFile.fileWrites.load(ordering: .relaxed)
-        // What changed the file while this one wrote to the log was another program.
+        // If the file changed while this process wrote only to the log, another program wrote to it.
         for companion in Self.written where !companion.isEmpty || fileWrites != self.fileWrites {
             states[companion] = Self.find(path + companion)?.state
         }

@@ -61,8 +61,7 @@ struct StoreOpening: Sendable {
         return try begin(sidecar, isFresh: registry != nil, broken?.cause ?? damage, written)
     }
 
-    /// What the broken store itself says of who wears what, if that is whole and the sidecar's next state, or if there
-    /// is no sidecar.
+    /// The registry of the broken store itself, if it is whole and the sidecar's next state, or if there is no sidecar.
     private func registry(of file: String, _ sidecar: Sidecar?) -> Sidecar? {
         let path = Evidence(of: path).place(of: file)
         guard let view = SalvageView(of: path, WriteAheadLog(of: path, readsIndex: true)) else {

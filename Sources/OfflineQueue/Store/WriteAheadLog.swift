@@ -207,9 +207,6 @@ struct WriteAheadLog: Sendable {
         return last.map { last in good.filter { $0 <= last } } ?? []
     }
 
-    /// The first frame that SQLite would not take.
-    var firstBad: Int { prefix }
-
     // MARK: - Writing
 
     /// Writes a log that has frames of this one.

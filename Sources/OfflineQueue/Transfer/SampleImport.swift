@@ -366,7 +366,7 @@ struct SampleImport: Sendable {
             db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [sample.bootID]) ?? 0
     }
 
-    /// What the broken store knew of its boots is known here but for the newest.
+    /// This store knows the clock of each boot of the broken store, except the newest.
     private func own(offsetOf sample: ImportLine) -> WallOffset? {
         guard target == nil else { return nil }
         return sample.time.map { WallOffset(utc: $0, uptime: sample.uptime) }
@@ -388,9 +388,26 @@ struct SampleImport: Sendable {
         let place = Place(source: source, destinations: destinations)
         if let known = assignments[place] { return known }
         guard let span = survey.spans[source] else { return 0 }
+        let id = try makeEnded(
+            place, of: sample.sensor, patient: patient(at: destinations), span, run, db)
+        for further in destinations.dropFirst() {
+            try db.execute(
+                sql: """
+                    INSERT INTO further_destination (assignment, destination, first_sample, state)
+                    VALUES (?, ?, 0, 'active')
+                    """, arguments: [id, further])
+        }
+        return id
+    }
+
+    /// Makes an assignment that ended with its last sample; gives its number.
+    private mutating func makeEnded(
+        _ place: Place, of sensor: String, patient: String?, _ span: ImportSurvey.Span, _ run: Run,
+        _ db: Database
+    ) throws -> Int64 {
         try db.execute(
             sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
-            arguments: [sample.sensor])
+            arguments: [sensor])
         let id = try db.nextNumber(of: "assignment")
         try db.execute(
             sql: """
@@ -399,16 +416,9 @@ struct SampleImport: Sendable {
                 VALUES (?, (SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                id, sample.sensor, destinations.first, patient(at: destinations), run.boot,
-                span.firstUptime, span.firstTime, run.boot, span.lastUptime, span.lastTime,
+                id, sensor, place.destinations.first, patient, run.boot, span.firstUptime,
+                span.firstTime, run.boot, span.lastUptime, span.lastTime,
             ])
-        for further in destinations.dropFirst() {
-            try db.execute(
-                sql: """
-                    INSERT INTO further_destination (assignment, destination, first_sample, state)
-                    VALUES (?, ?, 0, 'active')
-                    """, arguments: [id, further])
-        }
         assignments[place] = id
         newAssignments.insert(id)
         return id
@@ -434,20 +444,10 @@ struct SampleImport: Sendable {
                     """, arguments: [sample.assignment, sample.sensor])
         }
         if let known = assignments[place] { return known }
-        try db.execute(
-            sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
-            arguments: [sample.sensor])
-        let id = try db.nextNumber(of: "assignment")
-        try db.execute(
-            sql: """
-                INSERT INTO assignment (id, sensor, began_boot, began_uptime_us, began_wall_us,
-                    ended_boot, ended_uptime_us, ended_wall_us)
-                VALUES (?1, (SELECT id FROM sensor WHERE address = ?2), ?3, ?4, ?5, ?3, ?4, ?5)
-                """,
-            arguments: [id, sample.sensor, run.boot, sample.uptime, sample.time])
-        assignments[place] = id
-        newAssignments.insert(id)
-        return id
+        let instant = ImportSurvey.Span(
+            firstUptime: sample.uptime, lastUptime: sample.uptime, firstTime: sample.time,
+            lastTime: sample.time)
+        return try makeEnded(place, of: sample.sensor, patient: nil, instant, run, db)
     }
 
     /// Where the samples of a segment stand, all of them alike.

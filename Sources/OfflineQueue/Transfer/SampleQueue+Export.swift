@@ -79,8 +79,8 @@ public struct ExportSummary: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// What the store at `path` knows by a name, whether a daemon runs or not: every sensor, forgotten ones too, and
-    /// the names of the destinations.
+    /// The sensors of the store at `path`, forgotten ones too, and the names of its destinations. Works whether or not a
+    /// daemon runs.
     public static func names(
         path: String
     ) throws -> (sensors: [Sensor], destinations: [String]) {
