@@ -71,7 +71,7 @@ fuzz:                  ## the frame decoder under libFuzzer
 day: simulated-day     ## a simulated day of twelve straps in which everything goes wrong
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
 
-fleet:                 ## up to ten thousand gateways and an exchange, by simulation (docs/scale.md)
+fleet:                 ## up to ten thousand gateways and an exchange, by simulation (docs/operate/scale.md)
 	@deploy/setup
 	Benchmarks/fleet
 

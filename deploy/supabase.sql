@@ -32,7 +32,7 @@ create table if not exists heart_rate_gap(
     id text not null,                  -- the gap, the same whenever it is sent
     patient text,
     sensor text not null,
-    cause text not null,               -- out-of-range, no-contact, …: docs/operations.md lists them
+    cause text not null,               -- out-of-range, no-contact, …: docs/operate/operations.md lists them
     began_at timestamptz,              -- NULL: the gateway's clock was not set then
     ended_at timestamptz,
     seconds double precision,          -- NULL: not known

@@ -37,7 +37,7 @@ struct Backlog {
         try text.write(toFile: path, atomically: true, encoding: .utf8)
     }
 
-    /// The identity of a sample (docs/architecture.md, "Identity").
+    /// The identity of a sample (docs/develop/architecture.md, "Identity").
     private static func identity(_ nonce: UInt64, _ number: Int) -> String {
         func hex(_ value: UInt64, _ digits: Int) -> String {
             let text = String(value, radix: 16)

@@ -18,7 +18,7 @@ struct DrainBench {
     private static let idleMax = 0.05
     /// The least that a delivery may be served, as part of what the one served most is.
     private static let fairnessMin = 0.8
-    /// What the exchange takes for an entry: the development head, and v0.0.13 (docs/exchange.md, "Throughput").
+    /// What the exchange takes for an entry: the development head, and v0.0.13 (docs/develop/exchange.md, "Throughput").
     private static let paces = (head: Duration.milliseconds(7), v0013: Duration.milliseconds(18))
 
     private struct Detail: Codable {

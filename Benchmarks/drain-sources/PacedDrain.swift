@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 
 /// How well an exchange is used that works at its own pace, with two workers as gunicorn starts them
-/// (docs/exchange.md, "Throughput").
+/// (docs/develop/exchange.md, "Throughput").
 struct PacedDrain {
     /// What a drain came to, from when each delivery had begun until the first had no more.
     struct Use: Codable {

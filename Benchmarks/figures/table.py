@@ -2,7 +2,7 @@
 """Judges what the benchmarks left in .build-bench and prints it as one table.
 
     Benchmarks/figures/table.py NAME…    these benchmarks' figures
-    Benchmarks/figures/table.py          all of docs/testing.md's, and the machine and versions they were
+    Benchmarks/figures/table.py          all of docs/develop/testing.md's, and the machine and versions they were
                                          measured with; also as .build-bench/figures.json and figures.md
 
 Leaves with 1 when a goal is missed by more than the figure's noise.

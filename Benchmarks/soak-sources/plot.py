@@ -157,7 +157,7 @@ def main(path, folder):
     write("soak", figures)
 
     if total != DAY:
-        print(f"soak: {length} are not a day; docs/soak-*.svg stay as they are", file=sys.stderr)
+        print(f"soak: {length} are not a day; docs/develop/soak-*.svg stay as they are", file=sys.stderr)
         return
     plots = {
         "memory": draw(

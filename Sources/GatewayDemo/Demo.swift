@@ -12,7 +12,7 @@ struct Demo {
     /// The network is away during this part of the demo.
     static let cut = 0.35...0.6
     /// How long the backlog may take to drain at the end: a request that was under way when the
-    /// network went is sent again 30 s later, not before (docs/exchange.md).
+    /// network went is sent again 30 s later, not before (docs/develop/exchange.md).
     static let drainSecondsMax = 60
     /// The port of the live page that the documentation names.
     private static let pagePort: UInt16 = 8470

@@ -1,6 +1,6 @@
 /// What can keep the gateway from being well: one case an item of `status`.
 ///
-/// The raw values are a stable contract. The table in docs/operations.md and the enumeration in
+/// The raw values are a stable contract. The table in docs/operate/operations.md and the enumeration in
 /// docs/api.yaml are compared with this one by a test.
 public enum HealthName: String, Codable, Sendable, CaseIterable {
     case busAbsent = "bus-absent"
@@ -308,7 +308,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error,
                 "the delivery is paused, or the destination refuses for another reason, which the message "
                     + "names; nothing is sent there, and samples are kept",
-                "docs/operations.md, \"Why a delivery is held\"",
+                "docs/operate/operations.md, \"Why a delivery is held\"",
                 explains: .itsDelivery)
         case .exchangeUnreachable:
             Row(
@@ -319,7 +319,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .warning, "samples have come faster than they were delivered for an hour",
                 "check the network and the load of the destination; a resolution of 10s or 60s "
-                    + "sends less (docs/scale.md)")
+                    + "sends less (docs/operate/scale.md)")
         case .deliveryStalled:
             Row(
                 .error, "samples have waited for ten minutes and none was delivered",

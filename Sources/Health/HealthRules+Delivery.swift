@@ -134,7 +134,7 @@ extension HealthRules {
                     + "wears it (\(held.hold.reason)); nothing of it is sent, and samples are kept",
                 advice: delivery.kind != .destination && held.hold.cause == .access
                     ? "the patient must share an organization with the practitioner; see "
-                        + "docs/operations.md, \"Why a delivery is held\""
+                        + "docs/operate/operations.md, \"Why a delivery is held\""
                     : held.hold.remedy)
         }
     }

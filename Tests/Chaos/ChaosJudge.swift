@@ -6,7 +6,7 @@ import Testbed
 /// Compares three accounts of a run: what the straps were told to send, what the gateway says it has
 /// and did, and what the exchange holds.
 struct ChaosJudge {
-    /// What a kill may cost (docs/operations.md): the time of a group commit, and the tick by which it
+    /// What a kill may cost (docs/operate/operations.md): the time of a group commit, and the tick by which it
     /// may be late, in seconds.
     private static let commitSeconds = 5.0 + 1
     /// How long after the disk is freed what waited in memory may still wait, in seconds.

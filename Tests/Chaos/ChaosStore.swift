@@ -186,7 +186,7 @@ struct ChaosStore {
     /// Samples without a heart rate cover no time.
     private static let lackingRate = Plausibility.withoutRate.union(.contactLost).rawValue
 
-    /// A silence that is no gap: three times the cadence of the straps (docs/operations.md), 2.5 s and what a
+    /// A silence that is no gap: three times the cadence of the straps (docs/operate/operations.md), 2.5 s and what a
     /// busy host adds to the arrivals by which the gateway measures it; and what is lost in computing the truth.
     private static let silenceMax = Duration.milliseconds(3 * 2_550) + rounding
     private static let rounding = Duration.milliseconds(1)

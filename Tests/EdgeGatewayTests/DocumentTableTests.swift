@@ -10,7 +10,7 @@ import Uplink
 ///
 /// `WRITE_DOCS=1 swift test --filter DocumentTableTests` writes them.
 @Suite(.serialized) struct DocumentTableTests {
-    private static let operations = "docs/operations.md"
+    private static let operations = "docs/operate/operations.md"
     private static let api = "docs/api.yaml"
 
     @Test func healthItemsAreInOperations() throws {

@@ -235,7 +235,7 @@ import Testing
     @Test func everyFieldIsInTheDocuments() throws {
         let docs = Self.root.deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "docs")
-        let prose = try String(contentsOf: docs.appending(path: "json.md"), encoding: .utf8)
+        let prose = try String(contentsOf: docs.appending(path: "develop/json.md"), encoding: .utf8)
         let schemas = try String(contentsOf: docs.appending(path: "api.yaml"), encoding: .utf8)
         // Only commands print these.
         let ofCommands: Set = ["beats", "bugreport", "doctor", "export", "fleet-hosts", "verify"]
@@ -251,7 +251,7 @@ import Testing
                 if values.contains(String(field)) { continue }
                 #expect(
                     prose.contains("`\(field)`") || prose.contains("`\(field)[]`"),
-                    "json.md: \(field) of \(name)")
+                    "docs/develop/json.md: \(field) of \(name)")
                 if ofCommands.contains(name) { continue }
                 #expect(schemas.contains(" \(field):"), "api.yaml: \(field) of \(name)")
             }

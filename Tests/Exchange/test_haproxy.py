@@ -111,7 +111,7 @@ def test_a_request_waits_no_longer_than_a_gateway(exchange):
 def test_waiting_and_work_are_shorter_than_a_gateways_patience():
     transport = (HERE.parent.parent / "Sources/Uplink").rglob("CurlSettings.swift")
     patience = int(re.search(r"totalTimeout = Duration\.seconds\((\d+)\)", next(transport).read_text())[1])
-    # docs/exchange.md, "Throughput": a worker that is busy for 30 s is killed.
+    # docs/develop/exchange.md, "Throughput": a worker that is busy for 30 s is killed.
     worker = 30
     assert seconds_of("queue") + worker < patience
     assert seconds_of("server") > patience, "HAProxy gives a request up before its gateway"

@@ -15,7 +15,7 @@ from stage import PATIENTS, STRAPS, Exchange, Stage, check
 
 DELIVERY_SECONDS_MAX = 300
 DRAIN_SECONDS_MAX = 240
-# Of what is written to the card a day; docs/card.md. Measured over MEASURE_SECONDS; a shorter time counts what the
+# Of what is written to the card a day; docs/use/card.md. Measured over MEASURE_SECONDS; a shorter time counts what the
 # boot still writes for more than it is.
 WRITTEN_BYTES_MAX = 400_000_000
 MEASURE_SECONDS = int(os.environ.get("MEASURE_SECONDS", "240"))

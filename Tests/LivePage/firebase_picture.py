@@ -1,4 +1,4 @@
-"""Takes the picture of docs/destinations.md: firebase_picture.py FILE. The page of deploy/firebase with a shared rate."""
+"""Takes the picture of docs/use/destinations.md: firebase_picture.py FILE. The page of deploy/firebase with a shared rate."""
 
 import math
 import shutil

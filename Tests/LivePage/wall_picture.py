@@ -1,4 +1,4 @@
-"""Takes the picture of docs/live-page.md: wall_picture.py FILE. A ward of twelve beds, four of which need attention."""
+"""Takes the picture of docs/use/live-page.md: wall_picture.py FILE. A ward of twelve beds, four of which need attention."""
 
 import shutil
 import sys

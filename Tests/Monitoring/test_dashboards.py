@@ -60,8 +60,8 @@ def test_the_alarm_for_a_gateway_that_is_gone_is_pending(world):
 
 
 def test_every_metric_is_in_the_documentation():
-    """docs/operations.md has the gateway's; a dashboard that asks for another one stays empty for ever."""
-    section = (ROOT / "docs/operations.md").read_text().split("## Metrics")[1].split("\n## ")[0]
+    """docs/operate/operations.md has the gateway's; a dashboard that asks for another one stays empty for ever."""
+    section = (ROOT / "docs/operate/operations.md").read_text().split("## Metrics")[1].split("\n## ")[0]
     text = " ".join(query.values[2] for query in QUERIES)
     used = {name for name in re.findall(r"edge_gateway_(\w+)", text)}
     known = set(re.findall(r"`(\w+)(?:\{[^}]*\})?`", section))

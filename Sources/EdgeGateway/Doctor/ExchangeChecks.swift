@@ -106,7 +106,7 @@ struct ExchangeChecks {
                 name,
                 "\(enrollment.name) is held: \(held)" + (enrollment.fault.map { ", \($0)" } ?? ""),
                 HoldReason(rawValue: held).map { "\($0.remedy); delivery resumes by itself" }
-                    ?? "docs/operations.md, \"Why a delivery is held\"")
+                    ?? "docs/operate/operations.md, \"Why a delivery is held\"")
         }
         if let fault = enrollment.fault {
             return .fault(
@@ -147,7 +147,7 @@ struct ExchangeChecks {
                 "\(destination.name) is held: \(held), "
                     + (destination.fault.map { "\($0), " } ?? "") + waiting,
                 HoldReason(rawValue: held).map { kind?.remedy($0) ?? $0.remedy }
-                    ?? "docs/operations.md, \"Why a delivery is held\"")
+                    ?? "docs/operate/operations.md, \"Why a delivery is held\"")
         }
         if let fault = destination.fault {
             return .fault(

@@ -54,7 +54,7 @@ struct MachineChecks {
             return .fault(
                 name, "the file system is read-only, \(megabytes)",
                 "dmesg | tail; a worn card makes itself read-only: replace it "
-                    + "(docs/operations.md, \"Backup, and a new card\")")
+                    + "(docs/operate/operations.md, \"Backup, and a new card\")")
         }
         guard free >= Self.freeBytesMin else {
             return .fault(name, megabytes, "make room, or move the state directory")

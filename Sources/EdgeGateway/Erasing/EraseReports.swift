@@ -1,4 +1,4 @@
-// Erasing's part of the JSON contract (docs/json.md).
+// Erasing's part of the JSON contract (docs/develop/json.md).
 
 /// `POST /v1/erase`
 struct EraseRequest: Codable {

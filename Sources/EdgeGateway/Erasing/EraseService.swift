@@ -4,7 +4,7 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// Takes a patient out of this machine (security.md, "Erasing one patient").
+/// Takes a patient out of this machine (docs/operate/security.md, "Erasing one patient").
 struct EraseService: Sendable {
     let queue: SampleQueue
     let enrollments: Enrollments

@@ -82,7 +82,7 @@ struct BrokerScreen {
                     .fault(
                         .unusable, detail: "the broker has no gateway's state below \(prefix)/",
                         remedy: "compare prefix and user with those of the gateways' destinations "
-                            + "of the kind mqtt; docs/fleet.md"), broker)
+                            + "of the kind mqtt; docs/operate/fleet.md"), broker)
             }
             if found.isFull {
                 add(

@@ -47,7 +47,8 @@ extension FleetAnswer {
         case 401, 403:
             self = .fault(
                 .refused, detail: "it does not accept the token (HTTP \(answer.status))",
-                remedy: "compare token_file with the gateway's fleet.token_file; docs/fleet.md")
+                remedy: "compare token_file with the gateway's fleet.token_file; "
+                    + "docs/operate/fleet.md")
         case 404:
             self = .fault(
                 .refused, detail: "it has no /v1/fleet (HTTP 404)",

@@ -41,7 +41,7 @@ struct FleetPageServer {
     func routes(_ logger: Logger) -> RouteBook {
         let router = RouteBook()
         _ = router.add(middleware: PageGuard(place: place))
-        _ = router.add(middleware: FailureAnswers(advice: "docs/fleet.md", logger: logger))
+        _ = router.add(middleware: FailureAnswers(advice: "docs/operate/fleet.md", logger: logger))
         router.get("/") { _, _ in PageDocument.answer(PageDocument.fleet) }
         router.get("v1/fleet/hosts") { [poller] _, _ in
             try await Answers.answer { await poller.report() }

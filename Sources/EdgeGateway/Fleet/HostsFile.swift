@@ -19,7 +19,7 @@ struct FleetHost: Equatable, Sendable {
     }
 }
 
-/// The gateways of a fleet, as a YAML file lists them (docs/fleet.md).
+/// The gateways of a fleet, as a YAML file lists them (docs/operate/fleet.md).
 enum HostsFile {
     /// Some hundred bytes a gateway, ten times over.
     static let fileBytesMax = 4 << 20
@@ -66,7 +66,7 @@ enum HostsFile {
         CommandFailure(
             exitCode: .wrongUsage,
             message: message + "\n  "
-                + (advice ?? "docs/fleet.md has an example; name the file with --hosts"))
+                + (advice ?? "docs/operate/fleet.md has an example; name the file with --hosts"))
     }
 }
 
@@ -138,7 +138,7 @@ private struct HostsReader {
             do throws(SettingsFault) {
                 host.token = Secret(try PageToken.read(file, setting: "token_file"))
             } catch {
-                throw wrong(node, error.description, "docs/fleet.md says how to make one")
+                throw wrong(node, error.description, "docs/operate/fleet.md says how to make one")
             }
         }
         if let (file, node) = try file("ca_file", mapping, whole) {

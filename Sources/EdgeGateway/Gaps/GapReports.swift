@@ -5,7 +5,7 @@ struct GapReport: Codable, Equatable {
     var sensor: Int64
     var address: String
     var name: String
-    /// Such as `out-of-range`; docs/operations.md lists them.
+    /// Such as `out-of-range`; docs/operate/operations.md lists them.
     var cause: String
     /// Left out where the clock of that boot is not trusted.
     var from: Date?

@@ -103,7 +103,7 @@ extension HealthSnapshot.Delivery.Hold {
         self.init(
             reason: stored, meaning: reason?.meaning ?? "it takes nothing",
             remedy: reason.map { kind?.remedy($0) ?? $0.remedy }
-                ?? "docs/operations.md, \"Why a delivery is held\"",
+                ?? "docs/operate/operations.md, \"Why a delivery is held\"",
             cause: Self.cause(reason))
     }
 }

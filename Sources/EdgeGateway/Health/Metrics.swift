@@ -5,7 +5,7 @@ import NIOCore
 import OfflineQueue
 
 /// The state of the gateway for Prometheus (text exposition format 0.0.4). Names are a stable contract
-/// (docs/operations.md). Sensors are distinguished by their number here, never by their address.
+/// (docs/operate/operations.md). Sensors are distinguished by their number here, never by their address.
 enum Metrics {
     private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 

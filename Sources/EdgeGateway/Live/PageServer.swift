@@ -57,7 +57,7 @@ struct PageServer: ReopenedServer {
     func routes(_ place: PagePlace, _ access: PageAccess) -> RouteBook {
         let router = RouteBook()
         _ = router.add(middleware: PageGuard(place: place))
-        _ = router.add(middleware: FailureAnswers(advice: "docs/live-page.md", logger: logger))
+        _ = router.add(middleware: FailureAnswers(advice: "docs/use/live-page.md", logger: logger))
         addPages(to: router)
         addSession(to: router, access)
         let viewer: @Sendable (Request, PeerContext) async -> Viewer? = { request, context in
@@ -149,5 +149,5 @@ extension ProblemReport {
         code: .badToken, message: "this link is wrong or no longer valid",
         advice: "ask for a new one: edge-gateway share")
     static let notFound = ProblemReport(
-        code: .notFound, message: "there is nothing here", advice: "docs/live-page.md")
+        code: .notFound, message: "there is nothing here", advice: "docs/use/live-page.md")
 }

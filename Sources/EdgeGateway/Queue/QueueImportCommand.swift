@@ -124,7 +124,7 @@ struct QueueImportCommand: AsyncParsableCommand {
     private static func unsure(_ report: ImportReport, _ times: LocalTimes) -> [String] {
         let first =
             "\(report.unsure) were not taken, since they might be delivered twice, or another in their "
-            + "place (docs/operations.md):"
+            + "place (docs/operate/operations.md):"
         let shown = report.unsureSamples.prefix(unsureShownMax)
         let rest = report.unsure - shown.reduce(0) { $0 + $1.samples }
         return [first]

@@ -68,7 +68,7 @@ struct QueueVerifyCommand: AsyncParsableCommand {
                     + (report.damaged.count > 5 ? ", …" : ""))
         }
         return lines.joined(separator: "\n")
-            + "\nsee docs/operations.md, \"When the store is broken\""
+            + "\nsee docs/operate/operations.md, \"When the store is broken\""
     }
 }
 

@@ -13,7 +13,7 @@ struct RelayCommand: AsyncParsableCommand {
         discussion: """
             A relay takes gateways' samples from NATS servers, sends them to the exchange in full bundles, \
             and gives each gateway the exchange's own answer. It stores nothing; several may run at once. It \
-            needs no daemon. docs/relay.md says how to set one up.
+            needs no daemon. docs/operate/relay.md says how to set one up.
 
             Examples:
               edge-gateway relay --config /etc/edge-gateway/relay.yaml

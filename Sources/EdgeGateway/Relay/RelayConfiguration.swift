@@ -2,7 +2,7 @@ import Foundation
 import Uplink
 import Yams
 
-/// A relay's settings, from a YAML file (docs/relay.md).
+/// A relay's settings, from a YAML file (docs/operate/relay.md).
 struct RelayConfiguration: Sendable {
     var settings: RelaySettings
     /// Which gateway may write for whom.
@@ -41,7 +41,7 @@ struct RelayConfiguration: Sendable {
             root = try YAMLText.tree(of: text)
         } catch {
             let line = error.line.map { " line \($0)" } ?? ""
-            throw wrong(path + line, "\(error)", "docs/relay.md has an example")
+            throw wrong(path + line, "\(error)", "docs/operate/relay.md has an example")
         }
         var values: [String: [String]] = [:]
         try flatten(root, "", path, into: &values)
@@ -72,7 +72,8 @@ struct RelayConfiguration: Sendable {
         do {
             key = try PractitionerKeyFile(keyText).key
         } catch {
-            throw file.wrong("exchange.key_file: \(error)", "docs/relay.md says where to get one")
+            throw file.wrong(
+                "exchange.key_file: \(error)", "docs/operate/relay.md says where to get one")
         }
         let seed = try Self.key(inFile: file.path("nats.seed_file", credential: seedCredential))
         let workers = file.text("workers").map { Int($0) } ?? workersStandard

@@ -26,7 +26,7 @@ struct RelayServer {
     func routes(_ logger: Logger) -> RouteBook {
         let router = RouteBook()
         _ = router.add(middleware: PageGuard(place: place))
-        _ = router.add(middleware: FailureAnswers(advice: "docs/relay.md", logger: logger))
+        _ = router.add(middleware: FailureAnswers(advice: "docs/operate/relay.md", logger: logger))
         router.get("health") { [relay] _, _ in
             let facts = await relay.facts
             let words =

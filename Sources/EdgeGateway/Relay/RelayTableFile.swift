@@ -66,7 +66,8 @@ actor RelayTableFile {
             throw CommandFailure(
                 exitCode: .wrongUsage,
                 message:
-                    "read \(path) \(error)\n  a line has a gateway and a patient: docs/relay.md")
+                    "read \(path) \(error)\n  a line has a gateway and a patient: "
+                    + "docs/operate/relay.md")
         }
     }
 

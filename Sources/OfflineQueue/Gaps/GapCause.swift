@@ -1,7 +1,7 @@
 /// Why an assignment has no heart rate for a while.
 ///
 /// Raw values are stored and shown: they never change. The words below are the only ones: `gaps`
-/// prints them, and `DocumentTableTests` writes them into the live page and docs/operations.md.
+/// prints them, and `DocumentTableTests` writes them into the live page and docs/operate/operations.md.
 public enum GapCause: String, Sendable, Hashable, CaseIterable {
     case noContact = "no-contact"
     case outOfRange = "out-of-range"

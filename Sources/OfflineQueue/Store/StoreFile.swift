@@ -318,7 +318,7 @@ enum StoreFile {
 
     /// Has SQLite not rely on what it takes for granted of any disk: that a write which a power cut interrupts
     /// leaves the bytes before and behind it alone. A card writes blocks of 4 KiB at least, so each commit begins
-    /// in a block of its own (docs/decisions.md).
+    /// in a block of its own (docs/develop/decisions.md).
     ///
     /// Not by the `psow` of a URI, with which SQLite would also write all pages of a block of which one has
     /// changed. It asks once for that, when it has opened the file, and again when it opens the log

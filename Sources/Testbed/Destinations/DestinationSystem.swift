@@ -10,7 +10,7 @@ public protocol DestinationSystem: Sendable {
     var settings: [String: String] { get }
     /// The names of the settings that do not belong into a command line, with a file that holds each.
     var secretFiles: [String: String] { get }
-    /// Whether a sample that was sent twice may be there twice (docs/destinations.md).
+    /// Whether a sample that was sent twice may be there twice (docs/use/destinations.md).
     var mayRepeat: Bool { get }
 
     /// How many different heart rates it has, and how many more it holds because they came again.

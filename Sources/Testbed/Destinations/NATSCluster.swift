@@ -3,7 +3,7 @@ import Foundation
 /// nats-server from Debian on loopback: one node, or a cluster of them, with TLS and the accounts of two
 /// clinics, whose users have NKEYs.
 public actor NATSCluster {
-    /// A user of an account, as the servers' operator lists it (docs/relay.md).
+    /// A user of an account, as the servers' operator lists it (docs/operate/relay.md).
     public struct User: Sendable {
         /// Its public NKEY.
         public var key: String

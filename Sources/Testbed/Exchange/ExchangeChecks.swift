@@ -6,7 +6,7 @@ enum EntryResult {
     case refused(Int, String)
 }
 
-/// The checks of one Observation, in the server's order (docs/exchange.md, "One observation").
+/// The checks of one Observation, in the server's order (docs/develop/exchange.md, "One observation").
 extension StandInExchange {
     func store(
         _ resource: ExchangeJSON, for caller: ExchangeCaller, _ work: inout ExchangeWork

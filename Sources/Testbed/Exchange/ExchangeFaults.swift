@@ -21,7 +21,7 @@ public enum ExchangeRoute: Sendable, Hashable, CaseIterable {
 }
 
 /// One way for a request to go wrong. What the real server does in each case is in
-/// docs/exchange.md, "Failures".
+/// docs/develop/exchange.md, "Failures".
 public enum ExchangeFault: Sendable, Hashable {
     /// A proxy answers in the server's place; nothing is stored. 429, 502, 503, 504, 413, 500, …
     case status(Int, retryAfterSeconds: Int? = nil)

@@ -82,7 +82,7 @@ public struct ExchangePractitionerKey: Sendable, Hashable {
 /// What is in the exchange's database when it starts.
 ///
 /// ``standard`` has the shape of the exchange's own seed with a gateway added by the operator:
-/// following docs/exchange.md, "Knowing oneself", it leads patient 40001 to device 70007.
+/// following docs/develop/exchange.md, "Knowing oneself", it leads patient 40001 to device 70007.
 public struct ExchangeSeed: Sendable {
     /// The codes the server knows.
     public var codes: [ExchangeCode]

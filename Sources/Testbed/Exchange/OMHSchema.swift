@@ -1,7 +1,7 @@
 /// As much of JSON Schema as the IEEE 1752.1 header and the Open mHealth body schemas use.
 ///
 /// The exchange validates every data point with them and answers with the first error in schema
-/// order (docs/exchange.md, "Data points").
+/// order (docs/develop/exchange.md, "Data points").
 indirect enum OMHSchema: Sendable {
     case type(Kind)
     case properties(KeyValuePairs<String, OMHSchema>)

@@ -46,7 +46,7 @@ public struct ExchangeTime: Sendable {
 
 /// A JupyterHealth Exchange in this process, on a port of 127.0.0.1, as strict as the real one.
 ///
-/// It is written from docs/exchange.md, refusals first: what the real server refuses, it refuses
+/// It is written from docs/develop/exchange.md, refusals first: what the real server refuses, it refuses
 /// in the same words, and it fails in the ways the real server fails when told to
 /// (``inject(_:on:for:)``). Everything it stores can be asked for.
 public actor StandInExchange {

@@ -2,7 +2,7 @@ import Basics
 
 /// How long a delivery without a backlog leaves between two requests, by how quickly the exchange answers.
 ///
-/// A request costs the exchange as much as two data points (docs/scale.md), so short intervals are for
+/// A request costs the exchange as much as two data points (docs/operate/scale.md), so short intervals are for
 /// an exchange that has the time. No gateway knows the others, but answers tell of them: the quickest of the
 /// last ones took what such a request takes by itself, and slower ones met requests of others. Where none is
 /// slower the interval is halved, where half of them are it is doubled.

@@ -21,7 +21,7 @@ public struct DeliverySettings: Sendable, Hashable {
     public var answeredPauseMax = Duration.seconds(50)
     /// A longer pause after a request without a quick answer is interrupted by looks whether the exchange
     /// works: when it hung and works again, delivery resumes within a minute. Shorter ones
-    /// are not: a look costs a crowded exchange as much as two data points (docs/scale.md).
+    /// are not: a look costs a crowded exchange as much as two data points (docs/operate/scale.md).
     public var pauseWithoutLookMax = Duration.seconds(60)
     /// Between two of these looks, at most.
     public var lookPauseMax = Duration.seconds(45)
@@ -93,12 +93,12 @@ struct DeliveryPace: Sendable {
     static let growth = 10
     /// Slowness alone makes no request smaller than this, samples. Most likely others are being served:
     /// then small requests do not help, since each costs the exchange as much as two samples do, and a
-    /// fleet that all shrank would never catch up (docs/scale.md). An exchange that is slow by itself
+    /// fleet that all shrank would never catch up (docs/operate/scale.md). An exchange that is slow by itself
     /// reaches its 30 s with so many only at 1.2 s a sample, sixty times the slowest measured.
     static let contendedSize = 25
     /// After a second slow answer in a row the delivery rests up to so many times as long as the answer
     /// was too slow. A thousand gateways that ask again at once make a queue of minutes, in which they
-    /// give up and the exchange works for clients that have left (docs/scale.md).
+    /// give up and the exchange works for clients that have left (docs/operate/scale.md).
     static let restFactor = 8
     /// A request that takes longer is made smaller in any case: the exchange kills a worker after 30 s.
     static let tolerated = Duration.seconds(30)
@@ -162,7 +162,7 @@ struct DeliveryPace: Sendable {
     /// How many times what is recorded the requests take along: twice as much after an answer that was just
     /// too slow, hardly more than once after one that took a minute. The slower the answers, the more
     /// gateways wait, and a thousand that make 72 % of what their exchange takes must not ask for more than
-    /// all of it: at 1.25 throughout a fifth of its work was for nothing (docs/scale.md).
+    /// all of it: at 1.25 throughout a fifth of its work was for nothing (docs/operate/scale.md).
     func gain(after time: Duration) -> Double {
         1 + min(settings.slow / max(time, .microseconds(1)), 1)
     }

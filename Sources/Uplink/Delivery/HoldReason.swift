@@ -2,7 +2,7 @@
 ///
 /// Raw values are stored, and part of the JSON contract. The words below hold for every destination;
 /// a kind may have better ones (``DestinationKind/remedy(_:)``). `status` and `enroll` print them, and
-/// `DocumentTableTests` writes them into docs/operations.md.
+/// `DocumentTableTests` writes them into docs/operate/operations.md.
 public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case noConsent = "no-consent"
     /// The authorization is lost.
@@ -143,7 +143,7 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
         case .schema:
             (
                 "the destination's table or field has another form than the data",
-                "the destination's operator corrects it as docs/destinations.md says"
+                "the destination's operator corrects it as docs/use/destinations.md says"
             )
         case .tooOld:
             (

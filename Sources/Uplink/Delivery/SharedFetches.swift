@@ -14,7 +14,7 @@ public struct SharedFetches: Sendable {
     /// This part of its interval a fetch that is due waits for the next commit.
     static let patiencePart = 5
     /// From one delivery's fetch to the next one's after the same commit: what an exchange takes for a request of
-    /// five data points (docs/scale.md). All at once they would take each other for a crowd.
+    /// five data points (docs/operate/scale.md). All at once they would take each other for a crowd.
     static let step = Duration.milliseconds(50)
     /// The last one's fetch is so long after the commit, at most.
     static let turnMax = Duration.milliseconds(400)

@@ -26,7 +26,7 @@ public struct CurlSettings: Sendable, Hashable {
     /// A server that has not taken a connection in 10 s is as good as away.
     public static let connectTimeout = Duration.seconds(10)
     /// The exchange kills its own workers after 30 s; a wait beyond that, with room for proxies,
-    /// means that no answer will come (docs/exchange.md).
+    /// means that no answer will come (docs/develop/exchange.md).
     public static let totalTimeout = Duration.seconds(60)
     /// 100 refusals of an old exchange with 5 KB of diagnostics each, four times over.
     public static let answerBytesMax = 2 << 20

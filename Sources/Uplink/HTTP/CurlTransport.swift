@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Requests made while another is under way wait their turn. Every request gets a fresh connection:
 /// libcurl silently sends a request again when a connection it had kept turns out dead, and an
-/// immediate resend is what makes permanent duplicates on the exchange (docs/exchange.md). TLS
+/// immediate resend is what makes permanent duplicates on the exchange (docs/develop/exchange.md). TLS
 /// sessions are still resumed.
 public final class CurlTransport: HTTPTransport {
     private let worker: CurlWorker

@@ -1,7 +1,7 @@
 import Basics
 
 /// What a relay answers to a request: the exchange's own answer, for the points of this request alone
-/// (docs/relay.md has the form).
+/// (docs/operate/relay.md has the form).
 struct RelayAnswer: Sendable, Hashable {
     /// Instants in it are meant from the time of the answer on: clocks of two machines have nothing to do with
     /// each other.

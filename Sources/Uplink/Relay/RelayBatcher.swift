@@ -43,7 +43,7 @@ struct RelayBatcher: Sendable {
     /// How long a bundle that is not full waits for more. Gateways send every 5 s at most, so a tenth of that
     /// costs a reader little, and fills the bundles of a ward.
     static let gather = Duration.milliseconds(500)
-    /// What a bundle takes before any was seen (docs/exchange.md: 0.6 to 0.8 s for a hundred entries).
+    /// What a bundle takes before any was seen (docs/develop/exchange.md: 0.6 to 0.8 s for a hundred entries).
     static let bundleTimeFirst = Duration.seconds(1)
     /// The weight of the newest bundle in the average is one of so many.
     private static let averageOf = 8

@@ -16,7 +16,7 @@ enum RelayPatience {
     static let beginMax = Duration.seconds(15)
     /// The part of a gateway's patience that a request may wait: the rest is for the exchange.
     static let beginPart = 4
-    /// After so long the exchange kills its own worker (docs/exchange.md).
+    /// After so long the exchange kills its own worker (docs/develop/exchange.md).
     static let workMax = Duration.seconds(30)
     /// Before the same samples are sent again when their fate is unknown.
     static let resendPause = beginMax + workMax

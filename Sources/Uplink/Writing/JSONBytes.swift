@@ -1,5 +1,5 @@
 /// Writes JSON as ASCII bytes. Everything outside printable ASCII becomes a `\u` escape: the
-/// exchange refuses raw UTF-8 inside an attachment (docs/exchange.md).
+/// exchange refuses raw UTF-8 inside an attachment (docs/develop/exchange.md).
 struct JSONBytes {
     private(set) var bytes: [UInt8] = []
 

@@ -313,7 +313,7 @@ import Testing
             QueueImportCommand.text(report, .utc) == """
                 added 0 samples, which wait for delivery
                 6 were not taken, since they might be delivered twice, or another in their place \
-                (docs/operations.md):
+                (docs/operate/operations.md):
                   line 7: 3 of …00:01, 2026-12-01 12:00:00 UTC to 2026-12-01 12:01:00 UTC: lost here, perhaps \
                 after their delivery
                   line 7: 3 of …00:01, times unknown: their run is not over: restart the gateway, then \

@@ -140,7 +140,7 @@ import Uplink
         }
     }
 
-    /// docs/relay.md begins with an empty table, which `relay allow` took for one that is not there.
+    /// docs/operate/relay.md begins with an empty table, which `relay allow` took for one that is not there.
     @Test func anEmptyTableLetsNobodyWriteAndCanBeChanged() async throws {
         let place = try Place()
         try place.write("", "patients", mode: 0o640)

@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    /// docs/destinations.md said that it is removed once its straps are paired for another.
+    /// docs/use/destinations.md said that it is removed once its straps are paired for another.
     @Test func aStrapsOwnDestinationIsErasedOnceTheStrapIsPairedForAnother() async throws {
         try await ServerFixture.run { fixture in
             var enrollments: [Int64] = []

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OfflineQueue
 
-/// One patient goes out of the store; the others stay (security.md, "Erasing one patient").
+/// One patient goes out of the store; the others stay (docs/operate/security.md, "Erasing one patient").
 @Suite("Erasing a patient")
 struct ErasingTests {
     private static let marks: [UInt8: [UInt8]] = [

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Reads what the exchange answers to a bundle or to a single observation (docs/exchange.md).
+/// Reads what the exchange answers to a bundle or to a single observation (docs/develop/exchange.md).
 extension ExchangeDestination {
     func readBundle(_ answer: HTTPAnswer, count: Int) -> DeliveryAnswer {
         guard answer.status == 200 else { return readRefusal(answer) }

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import OfflineQueue
 
-/// Delivery to one JupyterHealth Exchange (docs/exchange.md).
+/// Delivery to one JupyterHealth Exchange (docs/develop/exchange.md).
 public actor ExchangeDestination: Destination {
     /// What is known of the enrollment, kept current as the exchange changes.
     public internal(set) var terms: EnrollmentTerms

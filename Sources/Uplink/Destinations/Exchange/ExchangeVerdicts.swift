@@ -1,4 +1,4 @@
-/// What the exchange's words on one entry mean (docs/exchange.md).
+/// What the exchange's words on one entry mean (docs/develop/exchange.md).
 extension EntryVerdict {
     /// Where an entry was sent.
     public enum Endpoint: Sendable {

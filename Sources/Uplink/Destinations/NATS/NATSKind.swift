@@ -1,7 +1,7 @@
 import Basics
 import OfflineQueue
 
-/// A relay behind NATS servers, which delivers to the exchange: the gateway holds no token (docs/relay.md).
+/// A relay behind NATS servers, which delivers to the exchange: the gateway holds no token (docs/operate/relay.md).
 public struct NATSKind: DestinationKind {
     let servers: [NATSAddress]
     let gateway: String

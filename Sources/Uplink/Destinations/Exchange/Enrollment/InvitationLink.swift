@@ -1,7 +1,7 @@
 import Foundation
 
 /// What a technician was handed to enroll with, in any of the forms exchanges have printed
-/// (docs/exchange.md). A bearer credential: never logged, and printed without its secret.
+/// (docs/develop/exchange.md). A bearer credential: never logged, and printed without its secret.
 public enum InvitationLink: Sendable, Hashable {
     /// Exchanges since v0.0.11: `…/<host>_<32 characters>`; can be redeemed again and again.
     case token(authority: String, token: Secret)

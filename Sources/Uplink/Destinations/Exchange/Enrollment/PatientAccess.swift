@@ -92,7 +92,7 @@ extension PatientAccess {
     }
 
     /// Whether an exchange can have a patient with this identifier: its own are numbers of its database
-    /// (docs/exchange.md).
+    /// (docs/develop/exchange.md).
     public static func isExchangeID(_ text: String) -> Bool {
         Int64(text).map { $0 > 0 && "\($0)" == text } ?? false
     }
