@@ -29,8 +29,10 @@ demo:                  ## recorded hearts on simulated straps, delivered to a st
 ifneq ($(findstring webhook,$(DESTINATIONS)),)
 	@Tests/Conformance/setup
 endif
-	swift build $(TEST_BUILD) --product edge-gateway
-	swift build $(TEST_BUILD) --product gateway-demo
+	@echo "This compiles the gateway, for about five minutes the first time; then it plays for"
+	@echo "$(DEMO_SECONDS) s: simulated straps, the real gateway, an exchange that is a stand-in, a network that goes away."
+	@deploy/progress "Compiling the gateway" swift build $(TEST_BUILD) --product edge-gateway
+	@deploy/progress "Compiling the simulated straps and exchange" swift build $(TEST_BUILD) --product gateway-demo
 	@$$(swift build $(TEST_BUILD) --show-bin-path)/gateway-demo
 
 run: gateway           ## the gateway on this machine's Bluetooth and a real exchange

@@ -6,7 +6,7 @@ import Testbed
 ///
 /// The product is the real `edge-gateway` binary, driven only by its commands, on a real
 /// dbus-daemon. Exits with 0 only if the balance agrees with the own counts of the exchange and of
-/// each system.
+/// each system. On a terminal the live page stays open after the verdict, until somebody ends it.
 @main
 struct Demo {
     /// The network is away during this part of the demo.
@@ -17,6 +17,8 @@ struct Demo {
     /// The port of the live page that the documentation names.
     private static let pagePort: UInt16 = 8470
     static let samplesPerSecondOfStatus = Duration.milliseconds(500)
+    /// Longest time the daemon may take to leave.
+    private static let stopMillisecondsMax = 5000
     /// What a shell says of a program that a signal ended, without the signal's number.
     private static let endedBySignal: Int32 = 128
 
@@ -38,8 +40,7 @@ struct Demo {
         let demo = Task { try await run(seconds: seconds, kinds: kinds) }
         let interruption = Interruption { demo.cancel() }
         do {
-            let agrees = try await demo.value
-            exit(interruption.signal.map { endedBySignal + $0 } ?? (agrees ? 0 : 1))
+            exit(try await demo.value ? 0 : 1)
         } catch {
             if let signal = interruption.signal {
                 complain("ended by signal \(signal)")
@@ -48,6 +49,21 @@ struct Demo {
             complain("\(error)")
             exit(1)
         }
+    }
+
+    /// Tells what follows, and how long it takes.
+    private static func plan(_ world: DemoWorld, seconds: Int, staysOpen: Bool) -> String {
+        var steps = [
+            "The real gateway is set up, then it records and delivers heartbeats for \(seconds) s.",
+            "In the end everything that was recorded is delivered, and the counts are compared:",
+            "half a minute more, or a minute.",
+        ]
+        if world.exchange != nil {
+            let (from, until) = (cut.lowerBound * Double(seconds), cut.upperBound * Double(seconds))
+            steps.insert("The network is cut from \(Int(from)) s to \(Int(until)) s.", at: 1)
+        }
+        if staysOpen { steps.append("The live page then stays open until you press Ctrl-C.") }
+        return steps.joined(separator: "\n") + "\n"
     }
 
     /// Runs the demo; whatever happens, what it started is ended.
@@ -80,15 +96,19 @@ struct Demo {
             "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "2",
             "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
         ]
-        if let port = FreePort.near(pagePort) {
-            settings["EDGE_GATEWAY_PAGE_LISTEN"] = "127.0.0.1:\(port)"
-            view.say("live page: http://127.0.0.1:\(port)/ while this runs")
-        }
+        let page = FreePort.near(pagePort).map { "127.0.0.1:\($0)" }
+        settings["EDGE_GATEWAY_PAGE_LISTEN"] = page
+        // Real straps were forgotten by then.
+        let staysOpen = view.isTerminal && page != nil && world.bluez != nil
+        view.say(plan(world, seconds: seconds, staysOpen: staysOpen))
+        if let page { view.say("live page: http://\(page)/ while this runs") }
         let gateway = try GatewayProcess(busAddress: world.bus?.address, settings: settings)
         do {
             let agrees = try await play(world, systems, gateway, seconds: seconds, view: &view)
+            if staysOpen, let page { await stayOpen(world, page, view: &view) }
+            let left = await end(gateway, view: &view)
             await gateway.remove()
-            return agrees
+            return agrees && left
         } catch {
             if !Task.isCancelled { complain("the gateway's log ends:\n\(gateway.logTail())") }
             await Task {
@@ -132,10 +152,28 @@ struct Demo {
         }
         let status = try await drain(systems, gateway, seconds: seconds, view: &view)
         let books = try await systems.books(status)
-        let stop = await gateway.stop()
+        return await Judgement(world: world, status: status, books: books).print(on: &view)
+    }
+
+    /// Lets the straps send again, for somebody who looks at the page, until a signal.
+    private static func stayOpen(_ world: DemoWorld, _ page: String, view: inout DemoView) async {
+        await world.bluez?.setSendsFrames(true)
+        view.say(
+            "\nThe live page stays open until you press Ctrl-C: open it in a browser.\nhttp://\(page)/"
+        )
+        while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
+    }
+
+    /// Ends the daemon as a service manager does.
+    ///
+    /// - Returns: whether it left in time.
+    private static func end(_ gateway: GatewayProcess, view: inout DemoView) async -> Bool {
+        // Waiting for the end of a program takes a task that can wait.
+        let stop = await Task { await gateway.stop() }.value
         view.say("SIGTERM: left with \(stop.status) after \(milliseconds(stop.took)) ms")
-        return try await Judgement(world: world, status: status, books: books, stop: stop)
-            .print(on: &view)
+        let inTime = stop.status == 0 && milliseconds(stop.took) < stopMillisecondsMax
+        if !inTime { view.say("DISAGREES: the daemon did not leave in time") }
+        return inTime
     }
 
     /// Shows the gateway for `seconds`, cutting the network for a while.

@@ -3,7 +3,7 @@ import Testbed
 
 /// What the visitor sees: a picture painted over itself on a terminal, lines elsewhere.
 struct DemoView {
-    private let isTerminal = isatty(STDOUT_FILENO) == 1
+    let isTerminal = isatty(STDOUT_FILENO) == 1
     private var paintedLines = 0
     private var printedSecond = -10
     /// Between two lines where there is no terminal, in seconds.
