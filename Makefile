@@ -21,7 +21,7 @@ RESET = -O2 -Wall -Wextra -Werror -D_FORTIFY_SOURCE=2 -fstack-protector-strong -
 AROUND = gateway-demo simulated-day soak stand-in-exchange FastTime
 
 .PHONY: demo run test build-tests test-all test-flaky lint fuzz day fleet bench gateway $(AROUND) programs \
-	manual docs package oci image release clean
+	manual docs site package oci image release clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
 demo:                  ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -133,10 +133,14 @@ release: oci           ## packages, card, OCI archives, apt repository, checksum
 	deploy/release/artifacts .build-release/artifacts .build/deb/*.deb .build-arm64/deb/*.deb .build-oci/*.oci.tar \
 		.build-image/edge-gateway-card.img.zst .build-image/edge-gateway-card.cdx.json
 
+site:                  ## the documents as one site with search, in site
+	@deploy/setup --site
+	deploy/site/build site
+
 docs: gateway          ## the libraries' documentation as web pages, in .build-docs
 	deploy/docs .build/release .build-docs
 
 # The folder of releases stays: the next one adds to its apt repository.
 clean:
 	find . -maxdepth 1 -name '.build*' ! -name .build-release -exec rm -rf {} +
-	rm -rf .build-release/test
+	rm -rf .build-release/test site
