@@ -1,7 +1,7 @@
 import Foundation
 import Uplink
 
-// The destinations' part of the JSON contract (docs/develop/json.md).
+// The destinations' part of the JSON contract (docs/api.yaml).
 
 /// A place that samples are delivered to.
 struct DestinationReport: Codable, Equatable {

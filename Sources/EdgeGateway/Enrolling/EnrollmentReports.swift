@@ -1,6 +1,6 @@
 import Foundation
 
-// Enrolling's part of the JSON contract (docs/develop/json.md).
+// Enrolling's part of the JSON contract (docs/api.yaml).
 
 /// An enrollment with one exchange.
 struct EnrollmentReport: Codable, Equatable {

@@ -1,4 +1,4 @@
-// Erasing's part of the JSON contract (docs/develop/json.md).
+// Erasing's part of the JSON contract (docs/api.yaml).
 
 /// `POST /v1/erase`
 struct EraseRequest: Codable {

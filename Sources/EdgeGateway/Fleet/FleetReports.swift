@@ -1,7 +1,7 @@
 import Basics
 import Foundation
 
-// The fleet's part of the JSON contract (docs/develop/json.md).
+// The fleet's part of the JSON contract (docs/api.yaml).
 
 /// One thing that is not well at a gateway.
 struct FleetItem: Codable, Equatable, Sendable {

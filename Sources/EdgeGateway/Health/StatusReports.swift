@@ -1,6 +1,6 @@
 import Foundation
 
-// Health's part of the JSON contract (docs/develop/json.md).
+// Health's part of the JSON contract (docs/api.yaml).
 
 /// A condition that keeps the gateway from being well.
 struct HealthItem: Codable, Equatable {

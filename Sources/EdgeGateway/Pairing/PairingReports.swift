@@ -1,4 +1,4 @@
-// Pairing's part of the JSON contract (docs/develop/json.md).
+// Pairing's part of the JSON contract (docs/api.yaml).
 
 /// A known sensor and its link.
 struct SensorReport: Codable, Equatable {

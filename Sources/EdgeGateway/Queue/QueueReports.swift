@@ -1,6 +1,6 @@
 import Foundation
 
-// The store's part of the JSON contract (docs/develop/json.md).
+// The store's part of the JSON contract (docs/api.yaml).
 
 /// `GET /v1/queue`
 struct QueueReport: Codable, Equatable {

@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// What can go wrong with a request: the stable names of ``ProblemReport/code``, each with its HTTP status.
 ///
-/// docs/api.yaml lists the same names (`ProblemCode`), and docs/develop/json.md says what the statuses mean.
+/// docs/api.yaml lists the same names (`ProblemCode`) and says what the statuses mean.
 enum ProblemCode: String, CaseIterable, Sendable {
     // The request itself.
     case badRequest = "bad-request"

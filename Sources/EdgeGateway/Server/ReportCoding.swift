@@ -2,7 +2,7 @@ import Basics
 import Foundation
 
 /// The JSON of the control API and of every `--json` output: one set of types for both, in the
-/// `…Reports.swift` of each feature. Fields are a stable contract (docs/develop/json.md): new ones may appear, none
+/// `…Reports.swift` of each feature. Fields are a stable contract (docs/api.yaml): new ones may appear, none
 /// changes.
 enum ReportCoding {
     /// Snake-case keys, RFC 3339 dates, sorted so that output is the same from run to run.

@@ -1,7 +1,7 @@
 import Foundation
 import Uplink
 
-// The alerts' part of the JSON contract (docs/develop/json.md).
+// The alerts' part of the JSON contract (docs/api.yaml).
 
 /// An alert, and how its last message went.
 struct AlertReport: Codable, Equatable {

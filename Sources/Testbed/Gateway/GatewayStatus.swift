@@ -1,6 +1,6 @@
 import Foundation
 
-/// What `edge-gateway status --json` says, as far as the testbed looks at it (docs/develop/json.md).
+/// What `edge-gateway status --json` says, as far as the testbed looks at it (docs/api.yaml).
 ///
 /// Read on its own, not shared with the product: a field that the product renames must be noticed.
 public struct GatewayStatus: Decodable, Sendable {
