@@ -121,14 +121,10 @@ extension BlueZClient {
             deadline: Self.attributeDeadline)
     }
 
-    /// Asks for notifications. May remain unanswered when it brings pairing about: pair before.
-    /// That this client has asked already is success.
+    /// Asks for notifications. May remain unanswered when it brings pairing about.
     public func startNotify(_ characteristic: String) async throws(DBusFault) {
-        do throws(DBusFault) {
-            _ = try await call(
-                characteristic, Names.characteristic, "StartNotify",
-                deadline: Self.attributeDeadline)
-        } catch  where error.name == "org.bluez.Error.InProgress" {}
+        _ = try await call(
+            characteristic, Names.characteristic, "StartNotify", deadline: Self.attributeDeadline)
     }
 
     /// Ends this client's notifications.

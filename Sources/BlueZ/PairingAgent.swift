@@ -90,16 +90,21 @@ public struct PairingAgent: Sendable {
 extension BlueZClient {
     /// Opens the pairing window of a sensor: bluetoothd asks this agent about it until
     /// `closePairingWindow`. One agent object serves all windows.
+    ///
+    /// It is the default agent meanwhile: for a bond that a subscription brings about bluetoothd asks no other, and
+    /// refuses the bond where there is none.
     func openPairingWindow(_ address: String, _ agent: PairingAgent) async throws(DBusFault) {
         let isFirst = agents.isEmpty
         agents[address] = agent
         guard isFirst else { return }
+        let path = DBusValue.objectPath(PairingAgent.path)
         do throws(DBusFault) {
             _ = try await call(
                 Names.root, Names.agentManager, "RegisterAgent",
-                [.objectPath(PairingAgent.path), .string(PairingAgent.capability)])
+                [path, .string(PairingAgent.capability)])
+            _ = try await call(Names.root, Names.agentManager, "RequestDefaultAgent", [path])
         } catch {
-            agents[address] = nil
+            await closePairingWindow(address, deadline: Self.plainDeadline)
             throw error
         }
     }

@@ -157,7 +157,12 @@ extension BluetoothWorld {
             guard agents[client] != nil, agents[client] == call.body[0].text else {
                 return refuse(call, BlueZFault.doesNotExist)
             }
-            if call.member == "UnregisterAgent" { agents[client] = nil }
+            defaultAgents.removeAll { $0 == client }
+            if call.member == "UnregisterAgent" {
+                agents[client] = nil
+            } else {
+                defaultAgents.insert(client, at: 0)
+            }
             answer(call)
         case ("RegisterAgent", _), ("UnregisterAgent", _), ("RequestDefaultAgent", _):
             refuse(call, BlueZFault.invalidArguments)
@@ -169,6 +174,7 @@ extension BluetoothWorld {
     /// A client's connection to the bus ended: its sessions end with it. Links stay.
     private mutating func clientLeft(_ name: String) {
         agents[name] = nil
+        defaultAgents.removeAll { $0 == name }
         for address in adapters.keys.sorted() {
             adapters[address]?.presets[name] = nil
             endDiscovery(of: name, on: address)

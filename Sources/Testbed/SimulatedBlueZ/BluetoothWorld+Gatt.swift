@@ -27,8 +27,10 @@ extension BluetoothWorld {
             if state.acquired[path] != nil { return refuse(call, BlueZFault.notifyAcquired) }
             guard notifies else { return refuse(call, BlueZFault.notSupported) }
             if state.notifySessions[path]?.contains(client) == true {
-                // Registered again by itself after a reconnect; not while the link is down.
-                return state.isConnected ? answer(call) : refuse(call, BlueZFault.inProgress)
+                // Registered again by itself after a reconnect; not while the link is down, and not while it waits for a
+                // bond.
+                let isRegistered = state.isConnected && state.armed.contains(path)
+                return isRegistered ? answer(call) : refuse(call, BlueZFault.inProgress)
             }
             devices[device]?.notifySessions[path, default: []].insert(client)
             // Without a link it succeeds, and takes effect when there is one.
@@ -75,7 +77,7 @@ extension BluetoothWorld {
             characteristic.isProtected && strap.strap.security != .open
             && !(state.isPaired && strap.bonds.contains(state.adapter))
         if isRefused {
-            if habits.bondsOnDemand, let client = call.sender, agents[client] != nil {
+            if habits.bondsOnDemand, let client = defaultAgents.first {
                 devices[device]?.waitingForBond.append(call)
                 if state.bonding == nil { beginPairing(device, asking: client) }
                 return

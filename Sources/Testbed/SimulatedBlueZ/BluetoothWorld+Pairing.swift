@@ -100,7 +100,7 @@ extension BluetoothWorld {
         guard let device = devices[path] else { return }
         devices[path]?.bonding = nil
         devices[path]?.pairCall = nil
-        devices[path]?.waitingForBond = []
+        devices[path]?.waitingForBond.removeAll { $0.member != "StartNotify" }
         if let call = device.pairCall { refuse(call, fault) }
         for call in device.waitingForBond where call.member != "StartNotify" {
             forget(call, device: path)

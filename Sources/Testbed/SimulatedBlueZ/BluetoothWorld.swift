@@ -145,6 +145,8 @@ struct BluetoothWorld {
     var stored: [String: [String: StoredDevice]] = [:]
     /// Object paths of agents by bus name.
     var agents: [String: String] = [:]
+    /// The clients whose agents are asked about a bond that nobody called `Pair` for; only the first one is.
+    var defaultAgents: [String] = []
     /// Answers that a scripted fault holds back or changes.
     var spoiled: [CallKey: ScriptedFault.Effect] = [:]
     /// How often each method was called.
@@ -316,6 +318,7 @@ struct BluetoothWorld {
         devices = [:]
         attempting = []
         agents = [:]
+        defaultAgents = []
         spoiled = [:]
         tree.clear()
         agenda.keep {

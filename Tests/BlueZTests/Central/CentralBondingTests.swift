@@ -73,6 +73,17 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    // bluetoothd asks nobody but the default agent, and leaves a subscription without one unanswered.
+    @Test("a strap that bonds when it is subscribed to is paired by its first subscription")
+    func bondedBySubscribing() async throws {
+        let stage = try await stage(.encrypted) { $0.encryptedStartNotifyHangs = true }
+        _ = try await inspect(stage, Person(.no).agent())
+        #expect(await stage.bluez.isBonded(Stage.strap))
+        #expect(await stage.bluez.callCount("Pair") == 0)
+        #expect(await stage.bluez.callCount("StartNotify") == 1)
+        await stage.end()
+    }
+
     @Test("a code that the strap shows is asked for", arguments: [true, false])
     func passkeyShown(onDemand: Bool) async throws {
         let stage = try await stage(.passkeyShown(7042)) { $0.bondsOnDemand = onDemand }

@@ -177,5 +177,15 @@ def bond_lost_unheard(fixture):
     return f"{message}; after {time.monotonic() - began:.0f} s paired again"
 
 
+def bond_removed_here(fixture):
+    """A bond that another program removes from this machine is reported as such."""
+    have_bonded(fixture)
+    address = fixture.address(BONDING)
+    check(fixture.bluetoothd.remove(address) is not None, "bluetoothd does not remove it")
+    message = expect_bond_lost(fixture, BOND_LOST_SECONDS_MAX)
+    check("this machine" in message, message)
+    return message
+
+
 PREPARING = [just_works, typed_passkey]
-TESTS = [refused_passkey, passkey, bonds_last, bond_lost, bond_lost_unheard]
+TESTS = [refused_passkey, passkey, bonds_last, bond_lost, bond_lost_unheard, bond_removed_here]
