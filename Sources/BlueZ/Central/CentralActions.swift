@@ -124,9 +124,8 @@ extension Central {
         guard let client, let device = link.device, let adapter = link.slotAdapter else {
             return releaseSlot(of: link)
         }
-        link.slotAttempt = attempt
+        link.slotAttempt = (attempt, clock.now())
         link.hasComeUp = false
-        let begun = clock.now()
         Task {
             var failure: BlueZErrorClass?
             do throws(DBusFault) {
@@ -134,12 +133,12 @@ extension Central {
             } catch {
                 self.count(error)
                 failure = self.judge(
-                    error, of: link, device, on: adapter, after: self.clock.now() - begun)
+                    BlueZErrorClass(error), of: link, attempt, device, on: adapter)
             }
             self.handle(.connectFinished(attempt: attempt, failure), link)
             if failure == .slots, link.adapter == adapter { self.leaveFullAdapter(link) }
             // The radio is free whether or not the link still cares about the answer.
-            if link.slotAttempt == attempt {
+            if link.slotAttempt?.number == attempt {
                 link.slotAttempt = nil
                 self.handle(.done(link.address), radioAt: adapter)
             }
@@ -147,20 +146,22 @@ extension Central {
         }
     }
 
-    /// What a `Connect` that failed says of the sensor and of the adapter.
+    /// What an attempt to connect that failed says of the sensor and of the adapter.
     private func judge(
-        _ fault: DBusFault, of link: WatchedLink, _ device: String, on adapter: String,
-        after time: Duration
+        _ kind: BlueZErrorClass, of link: WatchedLink, _ attempt: UInt64, _ device: String,
+        on adapter: String
     ) -> BlueZErrorClass {
-        let kind = BlueZErrorClass(fault)
         if kind == .slots {
             noteFull(adapter)
             return kind
         }
-        guard kind == .auth || kind == .transientRadio else { return kind }
+        // The answer may come after the removal of the object, which has been judged.
+        guard kind == .auth || kind == .transientRadio, let held = link.slotAttempt,
+            held.number == attempt
+        else { return kind }
         let now = clock.now()
         // An absent sensor is tried for until we end that: one that fails sooner has been heard by the controller.
-        if time < settings.policy.connect {
+        if now - held.begun < settings.policy.connect {
             if kind == .transientRadio, isRefusal(of: link, by: adapter) {
                 noteFull(adapter)
                 link.connectFailures = 0
@@ -177,6 +178,20 @@ extension Central {
         return kind
     }
 
+    /// The object of a sensor is gone: bluetoothd removes a stranger that it could not connect to, and may leave the
+    /// call without an answer.
+    func vanish(_ link: WatchedLink, _ device: String) {
+        if link.machine.state == .connecting, let attempt = link.slotAttempt?.number,
+            let adapter = link.slotAdapter
+        {
+            let failure = judge(.transientRadio, of: link, attempt, device, on: adapter)
+            handle(.vanished, link)
+            handle(.connectFinished(attempt: attempt, failure), link)
+        } else {
+            handle(.vanished, link)
+        }
+    }
+
     private func refresh(_ link: WatchedLink) {
         guard let client, let path = link.device else { return }
         Task {
@@ -191,7 +206,7 @@ extension Central {
             } catch {
                 self.count(error)
                 if BlueZErrorClass(error) == .gone, link.device == path {
-                    self.handle(.vanished, link)
+                    self.vanish(link, path)
                 }
             }
             self.settle()

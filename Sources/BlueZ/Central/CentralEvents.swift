@@ -296,9 +296,12 @@ extension Central {
     private func loseDevice(_ path: String, _ address: String) {
         devices[address]?[path] = nil
         if devices[address]?.isEmpty == true { devices[address] = nil }
+        guard let link = links[address], link.device == path else {
+            heardAt[path] = nil
+            return
+        }
+        vanish(link, path)
         heardAt[path] = nil
-        guard let link = links[address], link.device == path else { return }
-        handle(.vanished, link)
         forgetPlace(of: link)
         // It may be known to another adapter.
         if link.machine.state == .absent { bringUp(link) }

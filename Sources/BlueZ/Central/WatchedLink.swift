@@ -70,8 +70,8 @@ final class WatchedLink {
     /// When it was lost last, and whether no other was at that time: then its age counts.
     var lostAt: Uptime?
     var hasLeft = false
-    /// The attempt that holds the radio.
-    var slotAttempt: UInt64?
+    /// The attempt that holds the radio, and when it began.
+    var slotAttempt: (number: UInt64, begun: Uptime)?
     /// The adapter whose radio was asked for.
     var slotAdapter: String?
     /// The last of the calls that must be made in order.

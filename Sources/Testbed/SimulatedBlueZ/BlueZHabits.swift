@@ -38,6 +38,8 @@ public struct BlueZHabits: Sendable, Hashable {
     /// How often an unpaired sensor's objects vanish at a link loss, with no `Connected=false`
     /// before, 0…1.
     public var vanishesOnDrop = 0.0
+    /// How often a stranger whose link is refused is removed without an answer to its `Connect`, 0…1.
+    public var refusedUnanswered = 0.7
     /// Whether `ServicesResolved` comes before the GATT objects do.
     public var resolvesEarly = false
     /// Whether a read or subscription that wants a bond brings one about, if an agent is there.

@@ -93,13 +93,15 @@ extension BluetoothWorld {
             return
         }
         if let fault {
-            endAttempt(path, fault)
             // A stranger whose link is refused goes at once.
-            if fault == BlueZFault.abortByLocal, !device.isPaired, !device.isTrusted,
-                isReachable(device.strap)
-            {
-                removeDevice(path)
+            let isRemoved =
+                fault == BlueZFault.abortByLocal && !device.isPaired && !device.isTrusted
+                && isReachable(device.strap)
+            if isRemoved, random.happens(habits.refusedUnanswered) {
+                devices[path]?.connectCall = nil
             }
+            endAttempt(path, fault)
+            if isRemoved { removeDevice(path) }
             return
         }
         guard isReachable(device.strap) else {
@@ -211,6 +213,8 @@ extension BluetoothWorld {
         devices[path]?.disconnectCalls = []
         devices[path]?.pairCall = nil
         devices[path]?.bonding = nil
+        // A subscription that still waits for a bond ends unanswered, and nothing of it takes effect on the next link.
+        for call in device.waitingForBond { forget(call, device: path) }
         devices[path]?.waitingForBond = []
         if let call = device.pairCall { refuse(call, BlueZFault.authenticationCanceled) }
         send(tree.remove(path, interface: BlueZName.battery))

@@ -1,7 +1,7 @@
 """What happens to the adapters, and two of them."""
 import time
 
-from fixture import BONDED, check
+from fixture import BONDED, STRAY, WORN, check
 from world import ADAPTER, until
 
 # Adapters by number as they are plugged; bluetoothd numbers them as they come.
@@ -10,6 +10,14 @@ FIRST, SECOND = "02:00:00:00:00:F0", "02:00:00:00:00:F1"
 # has to notice the silence and connect again.
 ADAPTER_BACK_SECONDS_MAX = 30
 ADAPTER_SECONDS_MAX = 20
+# Three attempts that are refused, with their pauses.
+FULL_SECONDS_MAX = 30
+# Three attempts leave their gaps, and so does the start before them; a strap that waits leaves one.
+GAPS_SECONDS, GAPS_MAX = 36, 14
+# A strap that waits for a place tries each minute.
+PLACE_SECONDS_MAX = 75
+# From the command to the answer that the strap is not paired, with the command's own start.
+ANSWER_SECONDS_MAX = 25
 # The same for a bonded strap that was tried meanwhile where it has no bond: a subscription that is
 # not answered takes 30 s.
 BONDED_BACK_SECONDS_MAX = 60
@@ -95,4 +103,47 @@ def renumbered(fixture):
     return f"{places}, after {seconds} s"
 
 
-TESTS = [adapter_off, adapter_unplugged, second_adapter, two_adapters, renumbered]
+def gaps_of(fixture, strap):
+    """How many gaps the store has of a strap."""
+    return fixture.gateway.store.rows("""
+        SELECT count(*) FROM gap g JOIN assignment a ON a.id = g.assignment JOIN sensor s ON s.id = a.sensor
+        WHERE s.address = ?""", fixture.address(strap))[0][0]
+
+
+def full_adapter(fixture):
+    """An adapter that refuses a further link is reported as full, by status and by pair."""
+    waiting, others = WORN[-1], fixture.paired - {WORN[-1]}
+    fixture.expect_streaming()
+    fixture.straps.ask("off", waiting)
+    up = until(10, lambda: len(fixture.bluetoothd.places()) == len(others))
+    check(up, f"connected: {len(fixture.bluetoothd.places())} of {len(others)}")
+    # One that has seen the adapter carry more links does not take it to be full.
+    fixture.gateway.stop()
+    fixture.gateway.start()
+    fixture.expect_streaming(others)
+    fixture.straps.ask("limit", adapter=0, links=len(others))
+    try:
+        gaps, began = gaps_of(fixture, waiting), time.monotonic()
+        fixture.straps.ask("on", waiting)
+        told = until(FULL_SECONDS_MAX, lambda: "adapter-full" in fixture.gateway.health())
+        check(told, f"status does not tell adapter-full but {fixture.gateway.health()}")
+        seconds = time.monotonic() - began
+        fixture.straps.ask("on", STRAY)
+        asked = time.monotonic()
+        status, _, complaint = fixture.gateway.command("pair", fixture.address(STRAY))
+        answered = time.monotonic() - asked
+        check(status not in (0, 2, 3), f"pair ended with {status}: {complaint}")
+        check("takes no further link" in complaint, complaint)
+        check(answered <= ANSWER_SECONDS_MAX, f"pair took {answered:.0f} s")
+        check("strap-unreachable" not in fixture.gateway.health(), f"{fixture.gateway.health()}")
+        time.sleep(max(0, began + GAPS_SECONDS - time.monotonic()))
+        more = gaps_of(fixture, waiting) - gaps
+        check(more <= GAPS_MAX, f"{more} gaps in {GAPS_SECONDS} s")
+    finally:
+        fixture.straps.ask("off", STRAY)
+        fixture.straps.ask("limit", adapter=0, links=None)
+    back = fixture.expect_streaming([waiting], seconds=PLACE_SECONDS_MAX)
+    return f"after {seconds:.0f} s, pair after {answered:.0f}; {more} gaps; streams {back} s after there was a place"
+
+
+TESTS = [full_adapter, adapter_off, adapter_unplugged, second_adapter, two_adapters, renumbered]
