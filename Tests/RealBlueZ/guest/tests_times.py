@@ -1,4 +1,5 @@
 """When frames were sent, as the store says."""
+import json
 import os
 import signal
 import statistics
@@ -6,6 +7,7 @@ import time
 
 from fixture import WORN, check
 from gateway import COMMIT_SECONDS
+from world import FRAMES
 
 # The kernel keeps some 93 frames of a strap.
 HANG_SECONDS = 100
@@ -13,6 +15,9 @@ HANG_SECONDS = 100
 STEADY_SECONDS = 15
 # By this the straps' clock and the guest's may disagree: an emulated processor is late, too.
 CLOCKS_SECONDS = 0.5
+# Straps that gather their frames, by how many they send at once, and those beside them that do not.
+BATCHES, PROMPT = {WORN[0]: 3, WORN[1]: 5, WORN[2]: 8, WORN[3]: 5}, WORN[4:]
+BATCHES_SECONDS = 60
 
 TIMES = """
     SELECT s.uptime_us, s.flags, s.frame FROM sample s
@@ -68,4 +73,54 @@ def hang(fixture):
     return f"{late} frames of the hang, at most {worst:.1f} s off; {lost} did not come"
 
 
-TESTS = [hang]
+def made(straps):
+    """When frames were made by the host's clock, by strap and number."""
+    times = {strap: {} for strap in straps}
+    with open(FRAMES) as file:
+        for entry in map(json.loads, file):
+            if entry["strap"] in times:
+                times[entry["strap"]][int(entry["hex"][6:8] + entry["hex"][4:6], 16)] = entry["made"]
+    return times
+
+
+def batches(fixture):
+    """Times of frames that a strap sends several at a time are off by no more than they say."""
+    fixture.expect_streaming(WORN)
+    # A strap without intervals between heartbeats: nothing in its frames says when they were made.
+    for strap, count in BATCHES.items():
+        fixture.straps.ask("set", strap, batch=count, rr_intervals=0)
+    # What a strap does changes with a link: within one, a strap is taken to keep its clock.
+    fixture.straps.ask("drop", BATCHES)
+    try:
+        fixture.expect_streaming(BATCHES)
+        began = uptime()
+        time.sleep(BATCHES_SECONDS)
+        truth = made(WORN)
+        rows = {strap: stored(fixture, strap, began) for strap in WORN}
+        # Between the host's clock and the guest's, by the frames that come as they are made.
+        apart = statistics.median(
+            at - truth[strap][number] for strap in PROMPT for number, at, _ in rows[strap] if number in truth[strap])
+        offs, doubts = [], []
+        for strap in BATCHES:
+            check(len(rows[strap]) > BATCHES_SECONDS / 2, f"strap {strap}: {len(rows[strap])} frames are stored")
+            numbers = [number for number, _, _ in rows[strap]]
+            check(numbers == sorted(set(numbers)), f"strap {strap}: frames are doubled or out of order")
+            for number, at, uncertainty in rows[strap]:
+                if number in truth[strap]:
+                    off = abs(at - truth[strap][number] - apart)
+                    check(
+                        off <= uncertainty + CLOCKS_SECONDS,
+                        f"strap {strap}: frame {number} is {off:.1f} s off, and says {uncertainty} s")
+                    offs.append(off)
+                    doubts.append(uncertainty)
+        doubt = statistics.median(doubts)
+        check(doubt <= 1, f"half of the frames are uncertain by {doubt} s or more; their strap sends one a second")
+    finally:
+        for strap in BATCHES:
+            fixture.straps.ask("set", strap, batch=1, rr_intervals=1)
+        fixture.straps.ask("drop", BATCHES)
+        fixture.expect_streaming(BATCHES)
+    return f"{len(offs)} frames, at most {max(offs):.1f} s off; half are uncertain by {doubt} s or less"
+
+
+TESTS = [hang, batches]

@@ -41,6 +41,8 @@ DEFAULTS = {
     "on_air": True,
     # From a subscription to its first frame.
     "start_seconds": 0.0,
+    # How many frames it gathers before it sends them.
+    "batch": 1,
     # Whether its adverts name the Heart Rate Service.
     "names_service": True,
 }
@@ -151,20 +153,26 @@ class Strap:
         settings["energy"] += 1
         return bytes([0x1E, settings["bpm"]]) + energy + interval * settings["rr_intervals"]
 
-    async def notify(self, frame):
+    async def notify(self, frame, made=None):
         if self.connection is None or not self.is_subscribed:
             return
+        made = time.monotonic() if made is None else made
         await self.device.notify_subscriber(self.connection, self.measurement, frame)
         self.sent += 1
-        self.trace.write(f'{{"strap":{self.index},"number":{self.sent},"hex":"{frame.hex()}"}}\n')
+        self.trace.write(
+            f'{{"strap":{self.index},"number":{self.sent},"made":{made:.3f},"hex":"{frame.hex()}"}}\n')
 
     async def tick(self):
         """Notifies on a fixed grid: a late frame does not delay the next."""
         await asyncio.sleep(self.settings["start_seconds"])
-        due = time.monotonic()
+        due, gathered = time.monotonic(), []
         while self.connection and self.is_subscribed:
             if self.settings["hz"] > 0:
-                await self.notify(self.frame())
+                gathered.append((self.frame(), time.monotonic()))
+                if len(gathered) >= self.settings["batch"]:
+                    for frame, made in gathered:
+                        await self.notify(frame, made)
+                    gathered = []
                 due = max(due + 1 / self.settings["hz"], time.monotonic() - 1)
             else:
                 due = time.monotonic() + 0.05
