@@ -23,6 +23,14 @@ public enum Digests {
         bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 
+    /// Bytes in the base64 of addresses and tokens (RFC 4648 §5), without padding.
+    static func base64URL(_ bytes: [UInt8]) -> String {
+        var text = JSONBytes()
+        text.base64(bytes)
+        return String(decoding: text.bytes, as: UTF8.self).replacing("+", with: "-")
+            .replacing("/", with: "_").replacing("=", with: "")
+    }
+
     /// The 32 bytes of an HMAC with SHA-256 (RFC 2104).
     static func hmacSHA256(key: [UInt8], _ bytes: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: sha256Bytes)

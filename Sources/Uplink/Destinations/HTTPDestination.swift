@@ -27,6 +27,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
 
     nonisolated var mayRace: Bool { Kind.promise.mayRace }
 
+    nonisolated var servesMany: Bool { kind.servesMany }
+
     func mayTakeIntervals() async -> Bool { kind.takesIntervals }
 
     func finish() async { await tokens?.finish() }
@@ -44,6 +46,9 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                 return entries
             case .answered(let answer, let meaning):
                 if meaning == .stored { partialFault = nil }
+                if case .each(let entries) = meaning, entries.contains(where: \.isTaken) {
+                    (partialFault, fault) = (fault, nil)
+                }
                 last = meaning.delivery(
                     of: answer, count: points.count, isAlone: alone && points.count == 1,
                     words: kind.words(of: answer))
@@ -107,6 +112,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         let patients = Set(entries.compactMap { $0.patient ?? patient })
         switch await send(request, count: entries.count, hiding: patients) {
         case .answered(_, .stored): return .stored
+        case .answered(_, .each(let entries)) where entries.allSatisfy(\.isTaken):
+            return .stored
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
         case .answered, .stopped: return .failed(fault ?? "no answer")
@@ -193,6 +200,12 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             }
             return
         }
+        if case .each(let entries) = meaning {
+            guard let refusal = entries.first(where: { !$0.isTaken }) else { return }
+            let words = ServerWords.shown(refusal.diagnostics, hiding: patients)
+            fault = "some samples are refused\(words.map { ": " + $0 } ?? "")"
+            return
+        }
         let words = answer.words(hiding: patients)
         fault =
             "the server answers HTTP \(answer.status)"
@@ -216,7 +229,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         guard case .answered(_, let meaning) = await send([]) else { return false }
         switch meaning {
         case .held, .unauthorized, .throttled, .unclear: return false
-        case .stored, .refused, .suspect, .partly, .tooLarge: return true
+        case .stored, .refused, .suspect, .partly, .each, .tooLarge: return true
         }
     }
 
@@ -237,7 +250,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                 fault ?? "no answer",
                 faultAdvice ?? "check the address, the network and the certificate")
         case .answered(_, .throttled), .answered(_, .unclear), .answered(_, .tooLarge),
-            .answered(_, .suspect), .answered(_, .refused), .answered(_, .partly):
+            .answered(_, .suspect), .answered(_, .refused), .answered(_, .partly),
+            .answered(_, .each):
             throw DestinationProblem(
                 fault ?? "no answer",
                 "check that the address is that of a \(Kind.name) server, and that it works")

@@ -1,11 +1,13 @@
 import OfflineQueue
 
-/// A kind that sends each batch as one HTTP request, which the server takes or refuses as a whole.
+/// A kind that sends each batch as one HTTP request.
 public protocol HTTPKind: DestinationKind {
     /// The server.
     var origin: Origin { get }
     /// Whether it takes RR intervals.
     var takesIntervals: Bool { get }
+    /// ``Destination/servesMany``.
+    var servesMany: Bool { get }
     /// The data points in the parts that go out in requests of their own, one after the other; one part, unless
     /// the system wants it otherwise.
     func batches(of points: [OutgoingPoint], _ context: RequestContext) -> [[OutgoingPoint]]
@@ -53,6 +55,8 @@ public enum AnswerMeaning: Hashable, Sendable {
     case suspect
     /// Some of the data points are wrong, by the server's own word, and others are stored.
     case partly
+    /// It says of each data point what became of it.
+    case each([EntryAnswer])
     /// The request is too large.
     case tooLarge
     /// Too many requests.
@@ -76,6 +80,7 @@ extension AnswerMeaning {
         }
         return switch self {
         case .stored: .entries(Array(repeating: EntryAnswer(.stored), count: count))
+        case .each(let entries): .entries(entries)
         case .refused, .partly: isAlone ? entry(.refused) : .malformed
         case .suspect: isAlone ? entry(.unclear) : .malformed
         case .tooLarge: .tooLarge
@@ -142,6 +147,8 @@ extension HTTPKind {
     public var place: String { "\(origin)" }
 
     public var takesIntervals: Bool { true }
+
+    public var servesMany: Bool { false }
 
     public func batches(
         of points: [OutgoingPoint], _ context: RequestContext

@@ -4,7 +4,9 @@ extension HTTPAnswer {
     /// It may quote what was sent.
     var words: String? {
         switch content {
-        case .document: (try? ReportedError(json: body))?.message
+        case .document:
+            (try? ReportedError(json: body))?.message
+                ?? (try? OperationOutcome(json: body)).flatMap { $0.words.isEmpty ? nil : $0.words }
         case .other: String(decoding: body.prefix(500), as: UTF8.self)
         case .page, .empty: nil
         }
@@ -12,12 +14,8 @@ extension HTTPAnswer {
 
     /// The same for logs and reports, without these patients' identifiers.
     func words(hiding patients: Set<String>) -> String? {
-        guard var text = words else { return nil }
-        for patient in patients where !patient.isEmpty { text.replace(patient, with: "...") }
-        let shown = ServerWords.shown(text)
-        return shown.isEmpty ? nil : shown
+        words.flatMap { ServerWords.shown($0, hiding: patients) }
     }
-
 }
 
 /// A document that reports an error.
@@ -45,6 +43,14 @@ enum ServerWords {
     static let lengthMax = 160
     /// A longer run of characters without a blank may be a token.
     static let wordLengthMax = 40
+
+    /// The same without these patients' identifiers; nil if nothing is left.
+    static func shown(_ text: String, hiding patients: Set<String>) -> String? {
+        var text = text
+        for patient in patients where !patient.isEmpty { text.replace(patient, with: "...") }
+        let shown = shown(text)
+        return shown.isEmpty ? nil : shown
+    }
 
     /// The beginning of the first line: one printable ASCII line, and no digits, for a server may quote what it was
     /// given.

@@ -175,7 +175,9 @@ private struct HeaderList {
     private(set) var list: UnsafeMutablePointer<curl_slist>?
 
     init(_ request: HTTPRequest) {
-        add("Accept: application/json")
+        if !request.headers.contains(where: { $0.name == "Accept" }) {
+            add("Accept: application/json")
+        }
         // libcurl asks "Expect: 100-continue" of its own accord and then waits a second for
         // servers that do not answer it.
         add("Expect:")

@@ -23,7 +23,7 @@ public struct HTTPRequest: Sendable {
     public var origin: Origin
     /// Path and query, beginning with `/`, already percent-encoded.
     public var target: String
-    /// Header fields beside `Accept`, `Content-Type` and `Content-Length`.
+    /// Header fields beside `Content-Type` and `Content-Length`. Without `Accept` the request asks for JSON.
     public var headers: [(name: String, value: String)] = []
     /// The media type of `body`.
     public var contentType: String?
@@ -49,8 +49,20 @@ public struct HTTPRequest: Sendable {
 
     /// The same request with `Authorization: Bearer`.
     public func authorized(by token: Secret) -> HTTPRequest {
+        authorized("Bearer", token.revealed)
+    }
+
+    /// The same request with `Authorization: Basic` (RFC 7617).
+    func authorized(by login: Login) -> HTTPRequest {
+        var pair = JSONBytes()
+        pair.base64(Array("\(login.name):\(login.password.revealed)".utf8))
+        return authorized("Basic", String(decoding: pair.bytes, as: UTF8.self))
+    }
+
+    /// The same request with `Authorization` of some scheme.
+    func authorized(_ scheme: String, _ value: String) -> HTTPRequest {
         var copy = self
-        copy.headers.append(("Authorization", "Bearer \(token.revealed)"))
+        copy.headers.append(("Authorization", "\(scheme) \(value)"))
         return copy
     }
 }

@@ -51,6 +51,12 @@ extension EntryVerdict {
     public static func judge(
         status: Int, diagnostics: String, endpoint: Endpoint
     ) -> EntryVerdict {
+        judge(status: status, diagnostics: diagnostics, endpoint: endpoint, by: table)
+    }
+
+    static func judge(
+        status: Int, diagnostics: String, endpoint: Endpoint, by table: [Row]
+    ) -> EntryVerdict {
         for row in table where row.status == status {
             if let only = row.endpoint, only != endpoint { continue }
             let matches =

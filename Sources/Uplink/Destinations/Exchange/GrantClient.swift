@@ -102,9 +102,7 @@ public struct GrantClient: TokenIssuer {
 
     /// The code verifier that belongs to an invitation token: its base64url without padding.
     public static func verifier(of token: Secret) -> Secret {
-        let base64 = Data(token.revealed.utf8).base64EncodedString()
-        return Secret(
-            base64.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: ""))
+        Secret(Digests.base64URL(Array(token.revealed.utf8)))
     }
 
     private func ask(
@@ -120,24 +118,8 @@ public struct GrantClient: TokenIssuer {
         } catch {
             return error.certainlyNotSent ? .notSent(error) : .unclear
         }
-        return judge(answer)
-    }
-
-    private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
-        if let pair = TokenDocument.pair(
-            in: answer, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault)
-        {
-            return .granted(pair)
-        }
-        guard answer.status == 400 || answer.status == 401,
-            let document = try? JSONDecoder().decode(
-                TokenErrorDocument.self, from: Data(answer.body))
-        else { return .unclear }
-        return switch document.error {
-        case "invalid_grant": .refused(.invalidGrant)
-        case "invalid_client", "unauthorized_client": .refused(.invalidClient)
-        default: .unclear
-        }
+        return GrantOutcome(
+            answer, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault)
     }
 
     /// `application/x-www-form-urlencoded`, everything but unreserved characters escaped.
@@ -151,6 +133,33 @@ public struct GrantClient: TokenIssuer {
             }
         }
         return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension GrantOutcome {
+    /// What a token endpoint's answer says (RFC 6749 §5).
+    ///
+    /// - Parameter lifetimeDefault: assumed when the server does not say.
+    init(_ answer: HTTPAnswer, granted: UTC, lifetimeDefault: Duration) {
+        if let pair = TokenDocument.pair(
+            in: answer, granted: granted, lifetimeDefault: lifetimeDefault)
+        {
+            self = .granted(pair)
+            return
+        }
+        guard answer.status == 400 || answer.status == 401,
+            let document = try? JSONDecoder().decode(
+                TokenErrorDocument.self, from: Data(answer.body))
+        else {
+            self = .unclear
+            return
+        }
+        self =
+            switch document.error {
+            case "invalid_grant": .refused(.invalidGrant)
+            case "invalid_client", "unauthorized_client": .refused(.invalidClient)
+            default: .unclear
+            }
     }
 }
 

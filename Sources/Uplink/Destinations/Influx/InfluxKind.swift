@@ -84,16 +84,7 @@ public struct InfluxKind: HTTPKind {
     }
 
     public func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest {
-        var request = request
-        if let login {
-            var pair = JSONBytes()
-            pair.base64(Array("\(login.name):\(token.revealed)".utf8))
-            let value = String(decoding: pair.bytes, as: UTF8.self)
-            request.headers.append(("Authorization", "Basic \(value)"))
-        } else {
-            request.headers.append(("Authorization", "Token \(token.revealed)"))
-        }
-        return request
+        login.map { request.authorized(by: $0) } ?? request.authorized("Token", token.revealed)
     }
 
     public func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest {

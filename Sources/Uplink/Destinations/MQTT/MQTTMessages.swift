@@ -329,17 +329,4 @@ extension JSONBytes {
         }
         raw("}}")
     }
-
-    /// Appends a UUID that stands for a sample where strangers may read: the first 128 bits of the SHA-256
-    /// of its identifier, as UUID version 8. From an identifier one can guess the next ones; from this one
-    /// cannot.
-    fileprivate mutating func digest(of uuid: String) {
-        var digest = Digests.sha256(Array(uuid.utf8))
-        digest[6] = digest[6] & 0x0F | 0x80
-        digest[8] = digest[8] & 0x3F | 0x80
-        for (index, byte) in digest.prefix(16).enumerated() {
-            if [4, 6, 8, 10].contains(index) { raw("-") }
-            raw([byte >> 4, byte & 15].map { $0 < 10 ? 0x30 + $0 : 0x57 + $0 })
-        }
-    }
 }
