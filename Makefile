@@ -23,10 +23,10 @@ AROUND = gateway-demo simulated-day soak stand-in-exchange FastTime
 .PHONY: demo run test build-tests test-all test-flaky lint fuzz day fleet bench gateway $(AROUND) programs \
 	manual docs site package oci image release clean
 
-# DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
+# DESTINATIONS=KIND,… adds real systems: fhir, file, influx, mqtt, postgrest, webhook.
 demo:                  ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@deploy/setup --destinations '$(DESTINATIONS)'
-ifneq ($(findstring webhook,$(DESTINATIONS)),)
+ifneq ($(findstring webhook,$(DESTINATIONS))$(findstring fhir,$(DESTINATIONS)),)
 	@Tests/Conformance/setup
 endif
 	@echo "This compiles the gateway, for about five minutes the first time; then it plays for"

@@ -1,6 +1,7 @@
 // OpenSSL's libssl and libcrypto, with a function in the place of each macro, which Swift does not see.
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/rsa.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
 

@@ -130,7 +130,8 @@ struct Demo {
         try await gateway.start()
         for system in beside {
             let words = ["destination", "add", system.kind] + system.settingWords
-            try await run(gateway, words + ["--every-strap"], view: &view)
+            let resolution = system.resolution.map { ["--resolution", $0] } ?? []
+            try await run(gateway, words + resolution + ["--every-strap"], view: &view)
         }
         for (enrollment, link) in world.links {
             try await run(gateway, ["enroll", "-", "--name", enrollment], input: link, view: &view)

@@ -35,6 +35,10 @@ import Uplink
         try await DestinationContract().check(try await FirebaseSystem.start())
     }
 
+    @Test func aFHIRServerHasEverySampleOnceAndReadsEachObservation() async throws {
+        try await DestinationContract().check(try await FHIRSystem.start(.password))
+    }
+
     @Test func postgreSQLHasEverySampleOnce() async throws {
         try await DestinationContract().check(
             try await PostgRESTSystem.start(python: SystemHost.judgesPython))

@@ -81,7 +81,7 @@ import Testing
     @Test func anUnknownKindIsAnErrorThatListsTheKinds() async throws {
         let words =
             "no kind of destination 'oracle': the kinds are "
-            + "file, influx, mqtt, postgrest, webhook"
+            + "fhir, file, influx, mqtt, postgrest, webhook"
         let fault = #expect(throws: SystemFault.self) { try SystemKind.list("mqtt,oracle") }
         #expect(fault?.description == words)
         // It refuses before it looks at the machine.

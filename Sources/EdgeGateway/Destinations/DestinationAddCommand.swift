@@ -53,7 +53,10 @@ struct DestinationAddCommand: AsyncParsableCommand {
             "Drop samples for this destination that wait longer; 0: never (default: 30).",
             valueName: "days"))
     var keepDays: Int?
-    @Option(help: ArgumentHelp(EnrollCommand.resolutionHelp))
+    @Option(
+        help:
+            "raw: a data point per frame; 10s or 60s: averages (default: 60s for fhir, raw for others)."
+    )
     var resolution: String?
     @OptionGroup var daemon: DaemonOptions
 

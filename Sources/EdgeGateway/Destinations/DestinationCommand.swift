@@ -21,6 +21,7 @@ struct DestinationCommand: AsyncParsableCommand {
         subcommands: [
             DestinationKindsCommand.self, DestinationAddCommand.self, DestinationListCommand.self,
             DestinationShowCommand.self, DestinationTestCommand.self, DestinationCodeCommand.self,
+            DestinationKeyCommand.self,
             DestinationCompareCommand.self, DestinationStrapsCommand.self,
             DestinationPauseCommand.self, DestinationResumeCommand.self,
             DestinationRemoveCommand.self,

@@ -108,7 +108,8 @@ struct DestinationService: Sendable {
             codeSystem: ObservationCode.omhHeartRate.system,
             code: ObservationCode.omhHeartRate.code,
             identifierSystem: settings.identifierSystem)
-        terms.resolution = ask.resolution ?? same?.terms.resolution ?? terms.resolution
+        terms.resolution =
+            ask.resolution ?? same?.terms.resolution ?? type(of: kind).resolution.rawValue
         terms.system = ask.kind
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

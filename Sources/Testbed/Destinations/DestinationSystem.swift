@@ -10,6 +10,8 @@ public protocol DestinationSystem: Sendable {
     var settings: [String: String] { get }
     /// The names of the settings that do not belong into a command line, with a file that holds each.
     var secretFiles: [String: String] { get }
+    /// The resolution to choose, so that nothing waits for the end of a window; nil: the kind's.
+    var resolution: String? { get }
     /// Whether a sample that was sent twice may be there twice (docs/use/destinations.md).
     var mayRepeat: Bool { get }
 
@@ -25,6 +27,7 @@ extension DestinationSystem {
     public var title: String { kind }
     public var secretFiles: [String: String] { [:] }
     public var mayRepeat: Bool { false }
+    public var resolution: String? { nil }
     public func ledgerCounts() async throws -> (gaps: Int, days: Int)? { nil }
 
     /// The settings as words of a command line, by name; a secret is read from its file.
@@ -37,7 +40,7 @@ extension DestinationSystem {
 
 /// The kinds of destinations whose systems can be started on any machine.
 public enum SystemKind: String, CaseIterable, Sendable {
-    case file, influx, mqtt, postgrest, webhook
+    case fhir, file, influx, mqtt, postgrest, webhook
 
     /// The kinds that a person names, with commas between.
     ///
@@ -64,6 +67,7 @@ public enum SystemKind: String, CaseIterable, Sendable {
     /// - Throws: ``SystemFault``, when a program is missing or does not start.
     public func start() async throws -> any DestinationSystem {
         switch self {
+        case .fhir: try await FHIRSystem.start()
         case .file: try await FileSystem.start()
         case .influx: try await InfluxSystem.start()
         case .mqtt: try await MosquittoSystem.start()

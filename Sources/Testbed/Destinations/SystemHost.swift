@@ -23,6 +23,8 @@ public final class SystemHost: Sendable {
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     /// Python with the libraries of third parties, which Tests/Conformance/setup installs.
     public static let judgesPython = root.appending(path: ".build-oracles/bin/python").path
+    /// Python with a FHIR server, which Tests/Conformance/setup installs as well.
+    public static let fhirPython = root.appending(path: ".build-fhir/bin/python").path
     /// Debian's Python, with Debian's libraries.
     public static let debianPython = "/usr/bin/python3"
 
@@ -54,7 +56,7 @@ public final class SystemHost: Sendable {
     ) async throws -> System {
         for program in programs where !FileManager.default.isExecutableFile(atPath: program) {
             let remedy =
-                program == judgesPython
+                [judgesPython, fhirPython].contains(program)
                 ? "Tests/Conformance/setup makes it"
                 : "deploy/setup --destinations \(kind), or --test, installs it"
             throw SystemFault("\(kind) needs \(program): \(remedy)")

@@ -17,6 +17,8 @@ public protocol DestinationKind: Sendable {
     static var promise: DeliveryPromise { get }
     /// How much goes there at a time and how often, where it matters to the kind.
     static var pace: DestinationPace { get }
+    /// How finely the heart rate goes there, unless a person chooses otherwise.
+    static var resolution: Resolution { get }
     /// What a person does about a hold, where the general words of ``HoldReason`` do not say it.
     static func remedy(_ reason: HoldReason) -> String?
     /// What a person looks at while deliveries there fail.
@@ -47,6 +49,8 @@ public protocol DestinationKind: Sendable {
 extension DestinationKind {
     /// As the gateway's settings say.
     public static var pace: DestinationPace { DestinationPace() }
+    /// A data point a frame.
+    public static var resolution: Resolution { .raw }
     /// It is a system of its own.
     public static var leadsToExchange: Bool { false }
     /// A copy does it no harm.

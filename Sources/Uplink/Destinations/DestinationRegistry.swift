@@ -3,6 +3,7 @@ public enum DestinationRegistry {
     /// One line a kind.
     public static let kinds: [any DestinationKind.Type] = [
         CloudCareKind.self,
+        FHIRKind.self,
         FileKind.self,
         FirebaseKind.self,
         InfluxKind.self,

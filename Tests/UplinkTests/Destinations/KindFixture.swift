@@ -12,6 +12,9 @@ enum KindFixture {
             "url": "https://cloudcare.example/api/v1", "gateway": "gw-1",
             "device-key": "hush-hush-hush-hush",
         ],
+        "fhir": [
+            "url": "https://fhir.hospital.example/r4", "gateway": "ward3", "token": "hush",
+        ],
         "file": ["path": "/var/lib/points.ndjson"],
         "firebase": [
             "url": "https://p-default-rtdb.firebaseio.com", "key": "hush-key",
@@ -69,6 +72,40 @@ enum KindFixture {
 
     static func code(_ code: String) -> String {
         #"{"code":"\#(code)","message":"m","details":null,"hint":null}"#
+    }
+
+    /// A FHIR server's answer to a batch: a status and an outcome each.
+    static func batch(_ entries: [(Int, String)]) -> String {
+        let all = entries.map { status, outcome in
+            let outcome = outcome.isEmpty ? "" : #","outcome":\#(outcome)"#
+            return #"{"response":{"status":"\#(status) Said"\#(outcome)}}"#
+        }
+        return #"{"resourceType":"Bundle","type":"batch-response","entry":["#
+            + all.joined(separator: ",") + "]}"
+    }
+
+    static func outcome(_ code: String, _ text: String, element: String? = nil) -> String {
+        let element = element.map { #","expression":["\#($0)"]"# } ?? ""
+        return
+            #"{"resourceType":"OperationOutcome","issue":[{"severity":"information","code":"x"},"#
+            + #"{"severity":"error","code":"\#(code)","diagnostics":"\#(text)"\#(element)}]}"#
+    }
+
+    static let searchset = #"{"resourceType":"Bundle","type":"searchset","total":0}"#
+
+    /// A FHIR server's statement of what it can do.
+    static func capabilities(
+        version: String = "4.0.1", format: String = "application/fhir+json",
+        system: String = "transaction", resource: String = "Observation",
+        codes: String = "create,search-type", conditional: String = "true",
+        parameter: String = "identifier"
+    ) -> String {
+        let codes = codes.split(separator: ",").map { #"{"code":"\#($0)"}"# }
+        return
+            #"{"resourceType":"CapabilityStatement","fhirVersion":"\#(version)","format":["\#(format)"],"#
+            + #""rest":[{"mode":"client"},{"mode":"server","interaction":[{"code":"\#(system)"}],"resource":["#
+            + #"{"type":"\#(resource)","interaction":[\#(codes.joined(separator: ","))],"#
+            + #""conditionalCreate":\#(conditional),"searchParam":[{"name":"\#(parameter)"}]}]}]}"#
     }
 
     static let applied = [
