@@ -4,7 +4,7 @@ they are those of R4.
     fhir_reader.py BASE TOKEN
 
 Prints {"stored": heart rates, an average counted as the rates it is of; "repeated": Observations whose identifier
-another one has; "gaps", "days"}. Exits with 1 at the first Observation that is not as docs/destinations.md has it.
+another one has; "gaps", "days"}. Exits with 1 at the first Observation that is not as docs/use/destinations.md has it.
 """
 
 import datetime
