@@ -13,7 +13,7 @@ ADAPTER_SECONDS_MAX = 20
 # Three attempts that are refused, with their pauses.
 FULL_SECONDS_MAX = 30
 # Three attempts leave their gaps, and so does the start before them; a strap that waits leaves one.
-GAPS_SECONDS, GAPS_MAX = 36, 14
+GAPS_SECONDS, GAPS_MAX = 25, 14
 # A strap that waits for a place tries each minute.
 PLACE_SECONDS_MAX = 75
 # From the command to the answer that the strap is not paired, with the command's own start.
