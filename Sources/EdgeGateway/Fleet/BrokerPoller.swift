@@ -81,7 +81,7 @@ struct BrokerScreen {
                 add(
                     .fault(
                         .unusable, detail: "the broker has no gateway's state below \(prefix)/",
-                        remedy: "compare prefix and user with those of the gateways' destinations "
+                        remedy: "compare prefix and user with the gateways' destinations "
                             + "of the kind mqtt; docs/operate/fleet.md"), broker)
             }
             if found.isFull {

@@ -18,5 +18,5 @@ struct FleetRoutes: Sendable {
 extension ProblemReport {
     fileprivate static let fleetTokenNeeded = ProblemReport(
         code: .tokenNeeded, message: "this needs the fleet's token",
-        advice: "send that of fleet.token_file; docs/operate/fleet.md")
+        advice: "send the token of fleet.token_file; docs/operate/fleet.md")
 }

@@ -118,7 +118,8 @@ struct AssignService: Sendable {
             throw ProblemReport(
                 code: .patientRefused,
                 message: "\(terms.name) is the enrollment of another patient",
-                advice: "name that of the patient who wore the strap (edge-gateway enrollments)")
+                advice: "name the enrollment of the patient who wore the strap "
+                    + "(edge-gateway enrollments)")
         }
         // A practitioner's enrollment is asked about by the patient's check.
         guard patient != nil || terms.kind != .destination || !PatientCheck.isAtExchange(terms)

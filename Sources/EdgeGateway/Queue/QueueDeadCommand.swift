@@ -21,7 +21,7 @@ struct DeadListCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How many to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @Option(
-        help: ArgumentHelp("Only those of this destination.", valueName: "name"),
+        help: ArgumentHelp("Only letters of this destination.", valueName: "name"),
         completion: .destinationName)
     var destination: String?
     @OptionGroup var daemon: DaemonOptions
@@ -62,7 +62,7 @@ struct DeadExportCommand: AsyncParsableCommand {
     @Argument(help: "The file to write; an existing one is not overwritten.", completion: .file())
     var file: String
     @Option(
-        help: ArgumentHelp("Only those of this destination.", valueName: "name"),
+        help: ArgumentHelp("Only letters of this destination.", valueName: "name"),
         completion: .destinationName)
     var destination: String?
     @OptionGroup var daemon: DaemonOptions
@@ -97,7 +97,7 @@ struct DeadChoice: ParsableArguments {
     @Flag(help: "All of them.")
     var all = false
     @Option(
-        help: ArgumentHelp("Only those of this destination.", valueName: "name"),
+        help: ArgumentHelp("Only letters of this destination.", valueName: "name"),
         completion: .destinationName)
     var destination: String?
 

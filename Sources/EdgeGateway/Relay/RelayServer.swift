@@ -57,7 +57,7 @@ struct RelayServer {
         func counter(_ name: String, _ help: String, _ value: Int) {
             page.add("relay_" + name + "_total", .counter, help, Double(value))
         }
-        gauge("well", "1 if it listens and the exchange takes what comes.", facts.isWell ? 1 : 0)
+        gauge("well", "1 if it listens and the exchange takes requests.", facts.isWell ? 1 : 0)
         gauge("listening", "1 if it listens at a NATS server.", facts.isListening ? 1 : 0)
         gauge("waiting", "Requests of gateways that wait.", facts.waiting)
         gauge("busy_workers", "Workers that wait for the exchange.", facts.busyWorkers)

@@ -136,7 +136,7 @@ private struct StoreWalk {
         var next = first
         var strays = 0
         let key = try? db.storeKey()
-        if key == nil { audit.add("the mark of the store is not that of its first run") }
+        if key == nil { audit.add("the mark of the store is not its first run's") }
         let rows = try Row.fetchCursor(
             db, sql: "SELECT \(SampleColumn.list) FROM sample")
         while let row = try rows.next() {

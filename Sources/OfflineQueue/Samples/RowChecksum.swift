@@ -79,7 +79,7 @@ extension Database {
         let key = StoreKey(storeID: try Sidecar.storeID(self))
         let mark = try Int32.fetchOne(cachedStatement(sql: "PRAGMA application_id"))
         guard mark == key.mark else {
-            throw QueueError(.corrupt, "read store", "its mark is not that of its first run")
+            throw QueueError(.corrupt, "read store", "its mark is not its first run's")
         }
         return key
     }

@@ -72,7 +72,7 @@ extension ImportLine {
         guard let identity = SampleIdentity(text: fields.uuid), identity.kind == .heartRate,
             identity.sample > 0,
             SampleIdentity.isNonce(Int64(bitPattern: identity.runNonce))
-        else { throw ImportFault(reason: "uuid is not that of a sample") }
+        else { throw ImportFault(reason: "uuid is not a sample's") }
         let texts = [fields.boot, fields.sensor] + (fields.patient.map { [$0] } ?? [])
         guard texts.allSatisfy({ (1...SampleQueue.textCharactersMax).contains($0.count) }) else {
             throw ImportFault(reason: "boot, sensor or patient is empty or too long")

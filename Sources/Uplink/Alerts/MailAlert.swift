@@ -18,7 +18,7 @@ public struct MailAlert: AlertSender {
             "server",
             "smtps://HOST (TLS, port 465) or smtp://HOST (STARTTLS, port 587); another port behind a colon"
         ),
-        SettingField("from", "the sender's address; most servers want that of the account"),
+        SettingField("from", "the sender's address; most servers want the account's own"),
         SettingField("to", "the recipient's address, or up to 10 of them with commas between"),
         SettingField("user", .optional, "the account at the server, if it wants one"),
         SettingField("password", .optional, isSecret: true, "the account's password"),

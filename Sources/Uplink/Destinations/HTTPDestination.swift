@@ -254,7 +254,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             .answered(_, .each):
             throw DestinationProblem(
                 fault ?? "no answer",
-                "check that the address is that of a \(Kind.name) server, and that it works")
+                "check that a \(Kind.name) server has this address, and that it works")
         case .answered(_, .stored): break
         }
     }

@@ -203,7 +203,7 @@ public struct MQTTKind: DestinationKind {
         case .fault(.plainHTTPRefused):
             "use mqtts://, or set uplink.allow_plain_http where the network can be trusted"
         case .fault(.tls(.handshake)):
-            "check the port: that of mqtts:// is usually 8883, that of mqtt:// 1883"
+            "check the port: usually 8883 for mqtts://, 1883 for mqtt://"
         case .fault(.tls(.unknownIssuer)), .fault(.tls(.selfSigned)), .fault(.tls(.authorityFile)):
             "put the certificate of the broker's authority into the file that uplink.ca_file names"
         case .fault(.tls(.wrongHost)): "give in url the name that the certificate is for"
