@@ -6,7 +6,7 @@
 public enum OwnThread {
     /// The machine has no thread to spare.
     public struct Shortage: Error {
-        /// What pthread_create(3) says.
+        /// The error of pthread_create(3).
         public let code: Int32
     }
 

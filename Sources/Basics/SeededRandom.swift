@@ -1,7 +1,7 @@
 /// A random generator that gives the same numbers for the same seed on every machine: SplitMix64 (Steele, Lea
 /// and Flood). For jitter, simulations and tests; not for secrets.
 public struct SeededRandom: RandomNumberGenerator, Sendable {
-    /// What repeats the sequence.
+    /// The seed that repeats the sequence.
     public let seed: UInt64
     private var state: UInt64
 

@@ -32,7 +32,7 @@ public final class TaskThread: TaskExecutor, SerialExecutor {
     }
 }
 
-/// What the thread shares with others. It outlives its executor until the last job and sleep have ended.
+/// The state that the thread shares with others. It outlives its executor until the last job and sleep have ended.
 private final class Loop: Sendable {
     private struct Job {
         let job: UnownedJob

@@ -15,7 +15,7 @@ public struct UTC: ClockInstant {
     /// The instant so many microseconds after 1970-01-01T00:00:00Z.
     public init(microseconds: Int64) { self.microseconds = microseconds }
 
-    /// What this machine's wall clock says, to the microsecond, whether it was ever set or not.
+    /// The time of this machine's wall clock, to the microsecond, whether it was ever set or not.
     public static func now() -> UTC { UTC(reading: CLOCK_REALTIME) }
 
     private static let dayMicroseconds: Int64 = 86_400_000_000

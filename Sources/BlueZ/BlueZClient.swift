@@ -93,7 +93,7 @@ public actor BlueZClient {
         }
     }
 
-    /// What happens, in order. For one consumer; ends after `.busGone`.
+    /// The events, in order. For one consumer; ends after `.busGone`.
     public nonisolated func events() -> AsyncStream<[BlueZEvent]> {
         mailbox.stream()
     }

@@ -1,4 +1,4 @@
-/// What an error of BlueZ or the bus calls for. Every error has exactly one class.
+/// The reaction that an error of BlueZ or the bus calls for. Every error has exactly one class.
 public enum BlueZErrorClass: String, Sendable, Hashable, CaseIterable {
     /// The radio or the other side: try again soon.
     case transientRadio
@@ -12,7 +12,7 @@ public enum BlueZErrorClass: String, Sendable, Hashable, CaseIterable {
     case gone
     /// Pairing or encryption: a person has to look.
     case auth
-    /// What bluetoothd remembers of the device's services is not what it has.
+    /// bluetoothd remembers services that the device does not have.
     case cache
     /// bluetoothd or the bus does not answer.
     case daemon
@@ -41,7 +41,7 @@ extension BlueZErrorClass {
     }
 
     private static let notPermitted = "org.bluez.Error.NotPermitted"
-    /// What `StartNotify` and `AcquireNotify` say while another client holds a socket. Source: BlueZ
+    /// The answer of `StartNotify` and `AcquireNotify` while another client holds a socket. Source: BlueZ
     /// `src/gatt-client.c`.
     private static let notifyAcquired = "Notify acquired"
 

@@ -71,7 +71,7 @@ extension BlueZClient {
         return !sockets.isEmpty
     }
 
-    /// What a socket tells.
+    /// The news of a socket.
     func take(
         _ news: DBusMessage.SocketNews, _ message: DBusMessage, into events: inout [BlueZEvent]
     ) {

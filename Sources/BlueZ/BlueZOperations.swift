@@ -1,4 +1,4 @@
-/// What a client asks of org.bluez. Each call has a deadline, and an answer that belongs to a
+/// The requests of a client to org.bluez. Each call has a deadline, and an answer that belongs to a
 /// bluetoothd that is gone is dropped with `DBusFault.stale`.
 extension BlueZClient {
     /// Longer than bluetoothd itself takes to give up (42 s with an absent device); who wants to

@@ -1,4 +1,4 @@
-/// What org.bluez has told of its objects: adapters, devices, services, characteristics by path.
+/// The objects that org.bluez has told of: adapters, devices, services, characteristics by path.
 ///
 /// A value without I/O: messages go in, events come out. Properties that the gateway does not read (manufacturer
 /// data of strangers' adverts, say) are passed over, and the number of objects is bounded.

@@ -84,7 +84,7 @@ public struct Characteristic: Sendable, Hashable {
 
     init(path: String) { self.path = path }
 
-    /// What a subscription prefers: kind, handle, path.
+    /// The order in which a subscription prefers characteristics: kind, handle, path.
     var preference: (Int, Int, String) {
         let kind = flags.contains("notify") ? 0 : flags.contains("indicate") ? 1 : 2
         return (kind, handle, path)

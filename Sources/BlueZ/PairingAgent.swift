@@ -1,4 +1,4 @@
-/// What a sensor wants of a person before it lets itself be bonded (BlueZ `doc/org.bluez.Agent.rst`).
+/// The question that a sensor has for a person before it lets itself be bonded (BlueZ `doc/org.bluez.Agent.rst`).
 public enum PairingQuestion: Sendable, Hashable {
     /// The sensor shows a code of six digits: which? Answered by `passkey`.
     case enterPasskey
@@ -8,7 +8,7 @@ public enum PairingQuestion: Sendable, Hashable {
     case confirmPasskey(UInt32)
 }
 
-/// What a person says to a `PairingQuestion`.
+/// A person's answer to a `PairingQuestion`.
 public enum PairingAnswer: Sendable, Hashable {
     /// 0…999,999.
     case passkey(UInt32)
@@ -41,10 +41,10 @@ public struct PairingAgent: Sendable {
         self.ask = ask
     }
 
-    /// What the person says to a question.
+    /// The person's answer to a question.
     func answer(_ question: PairingQuestion) async -> PairingAnswer { await ask(question) }
 
-    /// What becomes of a call to the agent: an answer now, or one after a question.
+    /// The outcome of a call to the agent: an answer now, or one after a question.
     enum Response {
         case now(DBusMessage)
         case ask(PairingQuestion)

@@ -36,7 +36,7 @@ public struct BeatTimeline: Hashable, Sendable {
     /// How old the last beat of the very first frame may be, microseconds: sensors send about once a
     /// second, and then comes its way.
     static let firstAgeMicrosecondsMax: Int64 = 1_000_000 + delayMicrosecondsMax
-    /// What an interval may be wrong by, microseconds: the tick of 1/1024 s that a sensor may cut
+    /// The possible error of an interval in microseconds: the tick of 1/1024 s that a sensor may cut
     /// off, and a crystal that is 20 in a million off. It makes old bounds lose their force.
     static let intervalErrorMicroseconds: Int64 = 1_000
     /// Frames in step after which a break in the chain is understood.

@@ -1,6 +1,6 @@
 /// The rhythm in which frames arrive: whether one is in step with those before it.
 struct Cadence: Hashable, Sendable {
-    /// What the time between two frames says of the second one.
+    /// The verdict on the second of two frames by the time between them.
     enum Pace: Hashable {
         /// Too few frames are known.
         case unknown

@@ -1,4 +1,4 @@
-/// What is odd about a frame that could be decoded all the same.
+/// Oddities of a frame that could be decoded all the same.
 public struct FrameAnomalies: OptionSet, Hashable, Sendable {
     public let rawValue: UInt8
 

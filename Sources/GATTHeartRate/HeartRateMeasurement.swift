@@ -24,14 +24,14 @@ public enum SensorContact: UInt8, Hashable, Sendable {
 public struct HeartRateMeasurement: Hashable, Sendable {
     /// Heart rate in beats per minute, 0…65535. Not judged; see ``Plausibility``.
     public let bpm: UInt16
-    /// What the sensor says of its contact with the skin.
+    /// The sensor's statement about its contact with the skin.
     public let contact: SensorContact
     /// Energy expended since the last reset in kJ, nil when the frame has none. Stays at 65535 once
     /// there (HRS v1.0 §3.1.1.3).
     public let energyKilojoules: UInt16?
     /// RR intervals in ticks of 1/1024 s, oldest first.
     public let rrIntervals: RRIntervals
-    /// What was odd about the frame, and accepted.
+    /// Oddities of the frame that were accepted.
     public let anomalies: FrameAnomalies
 
     // Always inlined, since otherwise the compiler splits the function in two, and callers in other

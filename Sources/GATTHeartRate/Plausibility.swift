@@ -1,4 +1,4 @@
-/// What makes a well-formed measurement hard to believe.
+/// Reasons that make a well-formed measurement hard to believe.
 ///
 /// The first three are judged of one measurement alone, ``judge(_:)``; the next two take what came
 /// before it, ``PlausibilityJudge``; the last three come from ``FrameIntake``. A flagged sample is stored like any
@@ -42,7 +42,7 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// sleeps; 240 leaves room above the highest rate predicted by age (220).
     public static let plausibleBPM: ClosedRange<UInt16> = 30...240
 
-    /// What is implausible about `measurement` by itself; empty when nothing is.
+    /// The flags of `measurement` by itself; empty when it is plausible.
     public static func judge(_ measurement: HeartRateMeasurement) -> Plausibility {
         var findings: Plausibility = []
         if measurement.contact == .notDetected { findings.insert(.contactLost) }

@@ -12,7 +12,7 @@ public struct PlausibilityJudge: Hashable, Sendable {
     ///
     /// The fastest true change is a tachycardia that sets in from one beat to the next, say 80 to
     /// 200. A strap averages over about four beats, so that it shows 145 a second later: 65 more.
-    /// What a dry electrode or a shirt makes (70 to 230) is beyond. Over two seconds, nothing is.
+    /// The artifacts of a dry electrode or a shirt (70 to 230) are beyond it. Over two seconds, nothing is.
     public static let changePerSecondMax = 100
 
     /// After a silence this long, nothing that came before counts, microseconds: the sensor may have
@@ -33,7 +33,7 @@ public struct PlausibilityJudge: Hashable, Sendable {
     /// A judge who has seen nothing yet.
     public init() {}
 
-    /// What is implausible about `measurement`, which arrived at this uptime; empty when nothing is.
+    /// The flags of `measurement`, which arrived at this uptime; empty when it is plausible.
     ///
     /// Call it once a measurement, in order of arrival.
     public mutating func judge(

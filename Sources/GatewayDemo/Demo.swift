@@ -19,7 +19,7 @@ struct Demo {
     static let samplesPerSecondOfStatus = Duration.milliseconds(500)
     /// Longest time the daemon may take to leave.
     private static let stopMillisecondsMax = 5000
-    /// What a shell says of a program that a signal ended, without the signal's number.
+    /// A shell's exit code for a program that a signal ended, without the signal's number.
     private static let endedBySignal: Int32 = 128
 
     static func main() async {

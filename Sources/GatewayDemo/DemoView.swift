@@ -1,7 +1,7 @@
 import Foundation
 import Testbed
 
-/// What the visitor sees: a picture painted over itself on a terminal, lines elsewhere.
+/// The visitor's view: a picture painted over itself on a terminal, lines elsewhere.
 struct DemoView {
     let isTerminal = isatty(STDOUT_FILENO) == 1
     private var paintedLines = 0

@@ -39,7 +39,7 @@ struct DemoWorld {
     /// Nil when the exchange is real.
     let exchange: StandInExchange?
 
-    /// What is simulated, in one line.
+    /// A description of the simulated parts, in one line.
     var description: String {
         let radio =
             bluez == nil ? "This machine's Bluetooth" : "Real dbus-daemon, simulated bluetoothd"

@@ -1,6 +1,6 @@
 import Basics
 
-/// What one alert has to say about health items, and when. A value without I/O: each look tells it which items hold;
+/// The messages of one alert about health items, and their times. A value without I/O: each look tells it which items hold;
 /// it gives one message at a time, which stays until it is said to be sent.
 ///
 /// An item is said when it has lasted, and once more when it is over. Items that are due at about the same time share
@@ -28,7 +28,7 @@ public struct AlertSchedule: Sendable, Equatable {
     public struct Seen: Sendable, Hashable {
         /// Which item.
         public var name: HealthName
-        /// What tells it from others of its name.
+        /// The subject that tells it from others of its name.
         public var subject: String
         /// The strap that it is about.
         public var strap: Int64?
@@ -94,7 +94,7 @@ public struct AlertSchedule: Sendable, Equatable {
 
         var name: HealthName { key.name }
 
-        /// What has lasted, or was said, and has ended.
+        /// The items that have lasted, or were said, and have ended.
         func isOver(at now: Uptime) -> Bool {
             due != nil && closed == nil && (endsAt.map { $0 <= now } ?? false)
         }
@@ -124,7 +124,7 @@ public struct AlertSchedule: Sendable, Equatable {
         }
     }
 
-    /// What is due so soon shares the message that is due now.
+    /// An item that is due so soon shares the message that is due now.
     static let together = Duration.seconds(60)
     /// An item that lasts is said once more.
     static let reminder = Duration.seconds(86_400)
@@ -156,7 +156,7 @@ public struct AlertSchedule: Sendable, Equatable {
 
     /// How long items must last.
     public var patience: Patience
-    /// What outlives a restart.
+    /// The part that outlives a restart.
     public private(set) var state: State
     private var firstLook: Uptime?
 
@@ -315,7 +315,7 @@ public struct AlertSchedule: Sendable, Equatable {
         state.nextTry = now + max(Self.retries.pause(after: state.failures), asked)
     }
 
-    /// What a file keeps of it. What has only just begun is not worth a write: a strap may come and go all day.
+    /// The part that a file keeps. A new item is not worth a write: a strap may come and go all day.
     public func kept(at now: Uptime) -> State {
         var kept = state
         kept.items.removeAll { item in
@@ -348,7 +348,7 @@ extension AlertSchedule.Item {
     }
 }
 
-/// What one message says: items by name, and nothing that was measured.
+/// The content of one message: items by name, and nothing that was measured.
 public struct AlertNews: Sendable, Hashable, Codable {
     /// One item.
     public struct Line: Sendable, Hashable, Codable {

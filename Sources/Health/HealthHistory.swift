@@ -1,13 +1,13 @@
 import Basics
 
-/// What a rule needs to know of the time before: whether anything moved. Fed by the monitor, which looks at regular
+/// A rule's memory of the time before: whether anything moved. It is fed by the monitor, which looks at regular
 /// intervals; asking changes nothing.
 public struct HealthHistory: Sendable {
-    /// What is counted at one look.
+    /// The counts of one look.
     public struct Counts: Sendable, Equatable {
         /// Frames of each strap that the store has taken, by its number.
         public var stored: [Int64: Int] = [:]
-        /// What each delivery has settled, and what waits for it, by its enrollment's number.
+        /// The samples that each delivery has settled, and those that wait for it, by its enrollment's number.
         public var deliveries: [Int64: Backlog] = [:]
         /// Rows the store has written, and samples that wait in memory.
         public var written = 0
@@ -20,7 +20,7 @@ public struct HealthHistory: Sendable {
         public init() {}
     }
 
-    /// What one delivery has done with its samples.
+    /// The progress of one delivery.
     public struct Backlog: Sendable, Equatable {
         /// Delivered, dead or dropped.
         public var settled: Int

@@ -12,7 +12,7 @@ public struct HealthLog: Sendable {
         }
     }
 
-    /// What began and what ended between two looks.
+    /// The items that began and those that ended between two looks.
     public struct Change: Sendable, Equatable {
         /// Conditions that hold now and did not at the look before.
         public var began: [HealthCondition] = []

@@ -1,4 +1,4 @@
-/// What can keep the gateway from being well: one case an item of `status`.
+/// The conditions that keep the gateway from being well: one case an item of `status`.
 ///
 /// The raw values are a stable contract. The table in docs/operate/operations.md and the enumeration in
 /// docs/api.yaml are compared with this one by a test.
@@ -60,15 +60,15 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
 
     /// How much it costs while it lasts.
     public var severity: Severity { row.severity }
-    /// What it means, one line.
+    /// The meaning, one line.
     public var meaning: String { row.meaning }
-    /// What a person does about it, one line.
+    /// The remedy, for a person, one line.
     public var remedy: String { row.remedy }
 
     /// Whose silence it explains; nil for an item that stops no heartbeat.
     var explains: Explanation? { row.explains }
 
-    /// What an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
+    /// The effects that an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
     enum Explanation { case everyStrap, strapsWithoutPlace, itsStrap, theStore, itsDelivery }
 
     private struct Row {

@@ -151,7 +151,7 @@ extension HealthRules {
         return found
     }
 
-    /// What helps depends on whether the strap still records: pairing binds the open assignment alone.
+    /// The remedy depends on whether the strap still records: pairing binds the open assignment alone.
     private static func notEnrolled(_ store: HealthSnapshot.Store) -> [HealthCondition] {
         func held(_ count: Int) -> String { "\(count.counted("sample is", "samples are")) held: " }
         let recording = store.notEnrolled - store.notEnrolledEnded

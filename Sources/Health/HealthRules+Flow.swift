@@ -5,7 +5,7 @@ extension HealthRules {
     static let uncommittedMax = Duration.seconds(60)
     /// Wetting dry electrodes or changing a shirt takes less.
     static let withoutRateMax = Duration.seconds(300)
-    /// What a strap that comes and goes is silent in between; a longer silence is said by itself.
+    /// The silence of a strap that comes and goes; a longer silence is said by itself.
     static let pauseMax = Duration.seconds(300)
     /// A strap that streams must have been stored by then.
     static let unstoredMax = Duration.seconds(60)
@@ -73,7 +73,7 @@ extension HealthRules {
         return found
     }
 
-    /// What causes are about that say all there is to say of it.
+    /// The subjects whose causes say all there is to say of them.
     private static func subjects(
         of causes: [HealthCondition], explaining what: HealthName.Explanation
     ) -> Set<String> {

@@ -73,7 +73,7 @@ extension HealthRules {
         return found
     }
 
-    /// What a clock says that is not trusted, and what would make it so.
+    /// The message for a clock that is not trusted, and its remedy.
     private static func untrusted(_ doubt: ClockDoubt) -> HealthCondition {
         switch doubt {
         case .unsynchronised:

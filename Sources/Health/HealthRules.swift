@@ -1,4 +1,4 @@
-/// What is not well, judged from a snapshot: a pure function, so that every caller gets the same answer and
+/// The health items of a snapshot: a pure function, so that every caller gets the same answer and
 /// asking changes nothing.
 ///
 /// Each subject has a file with its rules. Most rules name a cause; those in `HealthRules.flow` only check
@@ -17,15 +17,15 @@ public enum HealthRules {
 public struct HealthCondition: Sendable, Equatable {
     /// Which of the health items it is.
     public var name: HealthName
-    /// What it is about when several can have the same name: a sensor's number, an enrollment.
+    /// The subject, where several items can have the same name: a sensor's number, an enrollment.
     public var subject: String
     /// The number of the strap that it is about, if it is about one.
     public var strap: Int64?
     /// The names of the deliveries that it keeps from delivering: several, where one cause has stopped them all.
     public var deliveries: [String]
-    /// What happened, one line.
+    /// The event, one line.
     public var message: String
-    /// What to do, one line.
+    /// The remedy, one line.
     public var advice: String
 
     /// Makes a condition. Without `advice` it has the name's own remedy.

@@ -8,7 +8,7 @@ public struct HealthSnapshot: Sendable, Equatable {
     public var clockDoubt: ClockDoubt?
     /// By how much the wall clock was set, and how long ago, while a person should still know of it.
     public var clockStep: ClockStepSeen?
-    /// What the radio is able to do.
+    /// The abilities of the radio.
     public var radio = Radio.ready
     /// The Bluetooth adapters in use.
     public var adapters: [Adapter] = []
@@ -16,7 +16,7 @@ public struct HealthSnapshot: Sendable, Equatable {
     public var straps: [Strap] = []
     /// The store.
     public var store = Store()
-    /// What each enrollment delivers.
+    /// The delivery of each enrollment.
     public var deliveries: [Delivery] = []
     /// Whether the store was on other hardware before, and nobody has confirmed this one.
     public var isOtherBoard = false
@@ -30,7 +30,7 @@ public struct HealthSnapshot: Sendable, Equatable {
     /// A gateway on which nothing happens.
     public init() {}
 
-    /// What the radio is able to do.
+    /// The abilities of the radio.
     public enum Radio: Sendable, Equatable {
         /// Nothing is known yet.
         case unknown
@@ -79,13 +79,13 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var id: Int64
         /// For commands that a person can copy; nothing of it goes into a log.
         public var address: String
-        /// What a person calls it: its name, or the end of its address.
+        /// The name for a person: its own, or the end of its address.
         public var label: String
         /// The state of its link, as in the report on a sensor.
         public var link = "absent"
         /// Charge, 0…100; nil where it is not known.
         public var batteryPercent: Int?
-        /// What keeps it from streaming, where that is known.
+        /// The reason that keeps it from streaming, where that is known.
         public var trouble: Trouble?
         /// The age at which it ends its links again and again.
         public var fixedAge: Duration?
@@ -107,7 +107,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// Whether what it sends is taken at all.
         public var isRecorded = true
 
-        /// What keeps a strap from streaming.
+        /// The reason that keeps a strap from streaming.
         public enum Trouble: Sendable, Equatable {
             /// There is a bond here, and the strap no longer knows it.
             case bondRefused
@@ -147,9 +147,9 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var refused = 0
         /// How long samples have waited in memory without a commit.
         public var uncommittedTime = Duration.zero
-        /// What became of a store that was found broken, until a person acknowledges it.
+        /// The outcome of a store that was found broken, until a person acknowledges it.
         public var salvage: Salvage?
-        /// What happened to a store that is no longer in its place; nil while it is there.
+        /// The fate of a store that is no longer in its place; nil while it is there.
         public var missing: String?
         /// Rows that fail their checksum, as far as is known.
         public var damagedRows = 0
@@ -171,9 +171,9 @@ public struct HealthSnapshot: Sendable, Equatable {
 
         /// Why the disk takes nothing.
         public struct Fault: Sendable, Equatable {
-            /// What happened, one line.
+            /// The event, one line.
             public var message: String
-            /// What a person does about it, one line.
+            /// The remedy, for a person, one line.
             public var advice: String
 
             /// A fault with its advice.
@@ -263,7 +263,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         }
     }
 
-    /// What one enrollment delivers.
+    /// The delivery of one enrollment.
     public struct Delivery: Sendable, Equatable {
         /// The store's number for the enrollment.
         public var id: Int64
@@ -281,7 +281,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var hold: Hold?
         /// Why the last request brought no usable answer, in a few words.
         public var fault: String?
-        /// What to look at then, by the kind of system; nil: as the item's own advice says.
+        /// The places to look at then, by the kind of system; nil: the item's own advice.
         public var faultRemedy: String?
         /// Whether it waits until a person has confirmed the board.
         public var waitsForBoard = false
@@ -303,7 +303,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         public struct HeldStrap: Sendable, Equatable {
             /// The store's number for the strap.
             public var strap: Int64
-            /// What a person calls it.
+            /// The name that a person gave it.
             public var label: String
             /// Why.
             public var hold: Hold
@@ -320,13 +320,13 @@ public struct HealthSnapshot: Sendable, Equatable {
         public struct Hold: Sendable, Equatable {
             /// The word that is stored (`HoldReason`).
             public var reason: String
-            /// What it means, for a person.
+            /// The meaning, for a person.
             public var meaning: String
-            /// What a person does about it.
+            /// The remedy, for a person.
             public var remedy: String
             /// Who ends it.
             public var cause: Cause
-            /// What the destination itself said, if that says more.
+            /// The destination's own words, if they say more.
             public var detail: String?
 
             /// Who ends the hold, as far as the rules distinguish it.
@@ -369,7 +369,7 @@ public struct HealthSnapshot: Sendable, Equatable {
 
     /// An alert whose messages do not arrive.
     public struct Alert: Sendable, Equatable {
-        /// What a person calls it.
+        /// The name that a person gave it.
         public var name: String
         /// How long the oldest message has waited.
         public var undeliveredTime: Duration

@@ -2,7 +2,7 @@ import Basics
 
 /// When a sign of life is given to somebody who misses it when it stays away. A value without I/O.
 public struct LifeSign: Sendable, Equatable {
-    /// What is called.
+    /// The address that is called.
     public enum Call: Sendable, Equatable {
         /// The address that says "it lives".
         case alive
@@ -28,7 +28,7 @@ public struct LifeSign: Sendable, Equatable {
         self.hasFailureAddress = hasFailureAddress
     }
 
-    /// What to call now, if anything. It is followed by ``called(works:at:)``.
+    /// The address to call now, if any. It is followed by ``called(works:at:)``.
     ///
     /// - Parameter isFlowing: ``HealthRules/heartbeatsFlow(_:)``.
     public mutating func next(isFlowing: Bool, at now: Uptime) -> Call? {
@@ -43,7 +43,7 @@ public struct LifeSign: Sendable, Equatable {
         return hasFailureAddress ? .failure : nil
     }
 
-    /// What came of a call.
+    /// The result of a call.
     public mutating func called(works: Bool, at now: Uptime) {
         failingSince = works ? nil : failingSince ?? now
         if !works { nextCall = now + min(every, Self.retryWait) }

@@ -96,7 +96,7 @@ public struct RecordingHealth: Sendable {
 }
 
 extension Sensor {
-    /// What a person calls it: its name, or the end of its address if that is blank.
+    /// The name for a person: its own, or the end of its address if that is blank.
     public var label: String {
         details.name.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
             ?? "strap " + Recorder.masked(address)

@@ -8,7 +8,7 @@ import Basics
 struct Interruptions: Sendable {
     /// The time that is judged, a quarter of an hour: so many of ``part``.
     static let parts = 15
-    /// What is forgotten at once.
+    /// The time that is forgotten at once.
     static let part = Duration.seconds(60)
     /// So much of a silence counts: a longer one is said by itself from then on.
     static let silenceMax = Duration.seconds(60)
@@ -22,14 +22,14 @@ struct Interruptions: Sendable {
 
     /// Whether it comes and goes.
     private(set) var isMany = false
-    /// What is missing of each part, the newest last; that one has begun.
+    /// The missing time of each part, the newest last; that one has begun.
     private var missingOfParts = [Duration.zero]
     /// How much of the newest part is over.
     private var begun = Duration.zero
     private var latest: Uptime?
     private var isExcused = false
 
-    /// What is missing of the time that is judged.
+    /// The missing part of the time that is judged.
     var missing: Duration { missingOfParts.reduce(.zero, +) }
 
     /// The silence that goes on, or begins now, is the gateway's own: it does not count.

@@ -24,7 +24,7 @@ extension Recorder {
     /// Returns since when; nil if not all could be taken in time.
     public func holdFrames(of address: String) async -> Uptime? {
         if case .streaming? = links[address]?.state {
-            // What bluetoothd keeps while it hangs was sent before.
+            // Frames that bluetoothd keeps while it hangs were sent before.
             guard !isHung, await central.hasHandedOver() else { return nil }
         }
         let since = clock.read().uptime

@@ -2,7 +2,7 @@ import BlueZ
 
 /// How it is.
 extension Recorder {
-    /// What the radio is able to do now.
+    /// The abilities of the radio now.
     public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
@@ -12,10 +12,10 @@ extension Recorder {
         return adaptersPowered.values.contains(true) ? .ready : .poweredOff
     }
 
-    /// What is known of a recorded sensor.
+    /// The known state of a recorded sensor.
     public func session(of address: String) -> SensorSession? { sessions[address] }
 
-    /// What is known of every recorded sensor, by the store's number, and the address that bluetoothd knows it by:
+    /// The known state of every recorded sensor, by the store's number, and the address that bluetoothd knows it by:
     /// a newer one where the store has not taken that.
     public var recorded: [Int64: (address: String, session: SensorSession)] {
         Dictionary(

@@ -6,7 +6,7 @@ import OfflineQueue
 
 /// Takes the events of the radio and puts frames into the queue, in order of arrival.
 public actor Recorder {
-    /// What the radio is able to do.
+    /// The abilities of the radio.
     public enum Radio: Sendable, Equatable {
         /// Nothing was told yet.
         case unknown
@@ -48,7 +48,7 @@ public actor Recorder {
     private var catchUps = CatchUpWaiters()
     var isBusPresent: Bool?
     var isDaemonPresent = false
-    /// What bluetoothd or the bus answers in place of what objects there are.
+    /// The answer of bluetoothd or the bus in place of its objects.
     var refusal: DBusFault?
     var adaptersPowered: [String: Bool] = [:]
 
@@ -202,7 +202,7 @@ public actor Recorder {
     }
 
     private func releaseDue() async {
-        // What follows closely on a frame may have come and gather still.
+        // Frames that follow closely on another may have come and gather still.
         let due = clock.read().uptime
         await catchUp()
         alarmAt = nil

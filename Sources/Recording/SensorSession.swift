@@ -14,7 +14,7 @@ public enum RateFault: Sendable, Equatable {
     case implausible(bpm: UInt16)
 }
 
-/// What is known of one worn sensor while the daemon runs: turns its frames into arrivals.
+/// The state of one worn sensor while the daemon runs: turns its frames into arrivals.
 ///
 /// A value without I/O. A frame that cannot be decoded becomes an arrival with its fault, so that
 /// it is kept and counted; nothing a sensor sends stops its stream.
@@ -48,7 +48,7 @@ public struct SensorSession: Sendable {
     private var latestFrame: Uptime?
     /// Charge in percent, once it is known.
     public internal(set) var batteryPercent: Int?
-    /// What would explain it if no frame came.
+    /// The cause that would explain a silence.
     var silence = SilenceCause() {
         didSet { if silence.isOfGateway { interruptions.excuse() } }
     }
@@ -218,7 +218,7 @@ public struct SensorSession: Sendable {
     }
 
     private mutating func note(_ fault: RateFault?, at uptime: Uptime) {
-        // What a strap sent before a silence says nothing of now.
+        // Frames from before a silence say nothing of now.
         let goesOn = latestFrame.map { uptime - $0 <= silenceLimit } ?? false
         let since = goesOn ? rateFault?.since ?? uptime : uptime
         rateFault = fault.map { ($0, since) }

@@ -2,7 +2,7 @@ import BlueZ
 import GATTHeartRate
 import OfflineQueue
 
-/// What would explain it if a strap sent nothing now: a value that follows its link and its contact.
+/// The cause that would explain a strap's silence now: a value that follows its link and its contact.
 struct SilenceCause: Equatable {
     /// Nil while frames are expected. A link without any event yet waits for bluetoothd.
     var cause: GapCause? { isHung ? .daemonGone : linkCause }
@@ -78,7 +78,7 @@ struct SilenceCause: Equatable {
 }
 
 extension RateFault {
-    /// What the ledger of gaps calls frames that come without a heart rate.
+    /// The ledger's cause for frames that come without a heart rate.
     var cause: GapCause {
         switch self {
         case .unreadable: .undecodable

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// What the gateway uses of OpenSSL's libcrypto.
+/// The functions of OpenSSL's libcrypto that the gateway uses.
 public enum Digests {
     /// The first half of the SHA-256 of a text, in hexadecimal.
     public static func fingerprint(_ text: String) -> String {

@@ -83,11 +83,11 @@ extension Central {
     }
 }
 
-/// What an adapter was seen to carry. A value without a clock.
+/// The load that an adapter was seen to carry. A value without a clock.
 struct AdapterLoad: Sendable {
     /// The most links at one time.
     private(set) var most = 0
-    /// What it refused to go beyond.
+    /// The load beyond which it refused.
     var limit: LinkLimit?
     /// How often it has refused each sensor since a link last came up.
     private var refusals: [String: Int] = [:]

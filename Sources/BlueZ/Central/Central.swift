@@ -53,7 +53,7 @@ public actor Central {
     var pulse: DaemonPulse
     /// bluetoothd has not told what objects it has.
     var isDaemonSilent = false
-    /// What it, or the bus, answers in place of them; nil if it does not refuse.
+    /// The answer that it, or the bus, gives in place of them; nil if it does not refuse.
     var refusal: DBusFault?
     /// While the bus lets us ask nothing though bluetoothd is there: when it is asked again.
     var refusedUntil: Uptime?
@@ -65,7 +65,7 @@ public actor Central {
     var inspectionTimes: [Int: InspectionTime] = [:]
     /// Sensors that a person waits for and that have not been heard.
     var sought: Set<String> = []
-    /// What each adapter was seen to carry.
+    /// The load that each adapter was seen to carry.
     var loads: [String: AdapterLoad] = [:]
     var resets: [Uptime] = []
     /// Devices that are watched or offer the service, by address and path.
@@ -94,7 +94,7 @@ public actor Central {
         adaptersOwed = settings.adaptersOwed
     }
 
-    /// What happens, in batches. For one consumer; ends after `run` has.
+    /// The events, in batches. For one consumer; ends after `run` has.
     public nonisolated func events() -> AsyncStream<[CentralEvent]> { mailbox.stream() }
 
     /// Works until `stop` or until the task is cancelled. Never gives up.

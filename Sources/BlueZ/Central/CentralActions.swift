@@ -146,7 +146,7 @@ extension Central {
         }
     }
 
-    /// What an attempt to connect that failed says of the sensor and of the adapter.
+    /// The conclusions from an attempt to connect that failed, about the sensor and the adapter.
     private func judge(
         _ kind: BlueZErrorClass, of link: WatchedLink, _ attempt: UInt64, _ device: String,
         on adapter: String

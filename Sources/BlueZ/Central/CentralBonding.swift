@@ -88,7 +88,7 @@ extension Central {
         if isBondRefused(link) || isRefused, !link.hasRemovedBond {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
             link.connectFailures = 0
-            // What was tried with the old bond says nothing of the new one.
+            // Attempts with the old bond say nothing of the new one.
             link.hasRemovedBond = true
             link.trouble = nil
             link.hasTriedBond = false

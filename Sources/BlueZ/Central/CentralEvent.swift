@@ -1,6 +1,6 @@
 import Basics
 
-/// What a `Central` reports.
+/// The reports of a `Central`.
 public enum CentralEvent: Sendable, Hashable {
     /// A notification came.
     case frame(SensorFrame)
@@ -101,7 +101,7 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let reason: LinkReason
     /// dBm of its last advertisement; nil while it does not advertise.
     public let rssi: Int?
-    /// What keeps it from streaming, where that is known.
+    /// The reason that keeps it from streaming, where that is known.
     public let trouble: LinkTrouble?
     /// The address of its adapter, once it has been heard.
     public let adapter: String?
@@ -111,7 +111,7 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let fixedAge: Duration?
 }
 
-/// What keeps a sensor from streaming.
+/// The reason that keeps a sensor from streaming.
 public enum LinkTrouble: Sendable, Hashable {
     /// There is a bond here, and the sensor does not let itself be connected to with it.
     case bondRefused

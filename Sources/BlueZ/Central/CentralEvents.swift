@@ -129,7 +129,7 @@ extension Central {
         }
     }
 
-    /// What is known of a sensor that has just come to be watched.
+    /// The known state of a sensor that has just come to be watched.
     func introduce(_ link: WatchedLink) async {
         let known = await client?.devices ?? []
         guard links[link.address] === link else { return }
@@ -174,7 +174,7 @@ extension Central {
         radios[path] = nil
         watches[path] = nil
         loads[path] = nil
-        // What is owed is remembered by the address.
+        // The debt is remembered by the address.
         powers[address] = nil
         for (device, known) in devices {
             devices[device] = known.filter { !ObjectPath.isPath($0.key, below: path) }

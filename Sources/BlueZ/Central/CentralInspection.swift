@@ -263,7 +263,7 @@ extension Central {
     }
 }
 
-/// What `Central.inspect` found.
+/// The findings of `Central.inspect`.
 public struct Inspection: Sendable {
     /// The sensor, as it was heard last.
     public let sighting: Sighting

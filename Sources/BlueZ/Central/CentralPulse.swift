@@ -88,7 +88,7 @@ extension Central {
 
     // MARK: Sensors in trouble
 
-    /// What keeps a sensor from streaming, where that is known.
+    /// The reason that keeps a sensor from streaming, where that is known.
     func trouble(of link: WatchedLink) -> LinkTrouble? {
         guard !link.machine.isStreaming else { return nil }
         if link.machine.state == .suspended(.adapterFull) { return .noPlace }

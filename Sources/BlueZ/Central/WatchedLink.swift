@@ -34,7 +34,7 @@ final class WatchedLink {
     var isPairPending = false
     /// The inspection that wanted a bond has ended without one.
     var isBondUnwanted = false
-    /// What a bond needs is being done; see `helpBonding`.
+    /// A bond is being helped; see `helpBonding`.
     var isHelped = false
     /// The person said no, or no person was there to answer.
     var isDeclined = false
@@ -50,7 +50,7 @@ final class WatchedLink {
     var failedHeardAt: Uptime?
     /// The link came up since the last `Connect`, whatever that was answered with.
     var hasComeUp = false
-    /// What kept it from streaming last, where that is known.
+    /// The reason that kept it from streaming last, where that is known.
     var trouble: LinkTrouble?
     /// It has had a bond with this machine.
     var hadBond = false

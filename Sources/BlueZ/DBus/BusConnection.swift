@@ -1,4 +1,4 @@
-/// What a client needs of its connection to a message bus: `DBusConnection`, or a bus in memory
+/// The part that a client needs of its connection to a message bus: `DBusConnection`, or a bus in memory
 /// under a clock of its own.
 public protocol BusConnection: Sendable {
     /// Calls a method and returns the whole answer, which tells when it arrived among the signals.

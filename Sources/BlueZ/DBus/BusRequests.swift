@@ -2,7 +2,7 @@ import Basics
 import CBlueZ
 import Synchronization
 
-/// What other threads ask of the bus thread.
+/// The requests of other threads to the bus thread.
 enum BusRequest: Sendable {
     case call(BusCall)
     case cancel(id: UInt64)

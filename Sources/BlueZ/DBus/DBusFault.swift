@@ -1,4 +1,4 @@
-/// What a D-Bus call came to when it did not succeed: the error's name and text, kept as they came.
+/// The failure of a D-Bus call: the error's name and text, kept as they came.
 public struct DBusFault: Error, Sendable, Hashable, CustomStringConvertible {
     /// The D-Bus error name, such as `org.bluez.Error.Failed`.
     public let name: String

@@ -7,7 +7,7 @@ public struct DBusMessage: Sendable, Hashable {
     /// The four kinds of message, and what the connection itself tells.
     public enum Kind: Sendable, Hashable {
         case call, reply, error, signal
-        /// What a socket beside the bus tells: `member` is one of ``DBusMessage/SocketNews``, `path` and `serial`
+        /// The news of a socket beside the bus: `member` is one of ``DBusMessage/SocketNews``, `path` and `serial`
         /// name the socket.
         case socket
         /// All that had come when this was asked for precedes it (`BusConnection.catchUp`); `serial` is the number
@@ -15,7 +15,7 @@ public struct DBusMessage: Sendable, Hashable {
         case caughtUp
     }
 
-    /// What a socket tells, as the `member` of a message of the kind `socket`.
+    /// The news of a socket, as the `member` of a message of the kind `socket`.
     public enum SocketNews: String, Sendable, Hashable {
         /// The bytes of one packet are the body.
         case packet
@@ -25,7 +25,7 @@ public struct DBusMessage: Sendable, Hashable {
         case end
     }
 
-    /// What it is.
+    /// The kind of message.
     public var kind: Kind
     /// The object that it is to, or from; nil for a reply.
     public var path: String?
@@ -78,7 +78,7 @@ public struct DBusMessage: Sendable, Hashable {
             destination: destination, body: body)
     }
 
-    /// What a socket told; `number` is what `listen` returned.
+    /// The news of a socket; `number` is what `listen` returned.
     public static func socket(
         _ news: SocketNews, at path: String, number: UInt32, bytes: [UInt8]? = nil
     ) -> DBusMessage {

@@ -20,7 +20,7 @@ struct DBusReader {
     private var isOverBound = false
     private var descriptorsLeft = 0
 
-    /// What became of a message.
+    /// The outcome of a message.
     enum Outcome {
         case message(DBusMessage)
         /// It is over a bound; its header is kept, so that a caller can be told.

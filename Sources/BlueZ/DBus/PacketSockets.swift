@@ -60,7 +60,7 @@ struct PacketSockets {
         watched = []
     }
 
-    /// What the sockets have to tell: all of them, or those that the last `poll` found ready.
+    /// The news of the sockets: all of them, or those that the last `poll` found ready.
     mutating func read(all: Bool) -> [DBusMessage] {
         var news: [DBusMessage] = []
         for index in sockets.indices.reversed() where all || watched[index].is_ready {

@@ -17,7 +17,7 @@ public enum PowerPolicy: String, Sendable, Hashable, CaseIterable {
 /// adapter has been on for a while after an answered power-on. bluetoothd takes calls in order: an
 /// answer to that one shows that the power-off is no longer queued.
 struct AdapterPower: Sendable, Hashable {
-    /// What the kernel's own management interface needs to take a controller down.
+    /// The time that the kernel's own management interface needs to take a controller down.
     static let offTime = Duration.seconds(2)
     /// First and longest pause before a power-on that failed is repeated.
     static let retry = Backoff(first: .seconds(1), longest: .seconds(30))

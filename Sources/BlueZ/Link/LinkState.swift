@@ -17,7 +17,7 @@ public enum LinkState: Sendable, Hashable {
     /// Asked to end, and not ended yet.
     case draining
 
-    /// What a suspended link waits for.
+    /// The event that a suspended link waits for.
     public enum Suspension: String, Sendable, Hashable {
         /// The adapter is off or not there.
         case adapter

@@ -7,7 +7,7 @@ import Basics
 /// tells when a `tick` is due. Answers carry the attempt they belong to, and those of an older
 /// attempt change nothing.
 public struct SensorLink: Sendable {
-    /// What happens to a link.
+    /// The events of a link.
     public enum Event: Sendable, Hashable {
         case daemon(isPresent: Bool)
         case adapter(isUsable: Bool)
@@ -39,7 +39,7 @@ public struct SensorLink: Sendable {
         case tick
     }
 
-    /// What is to be done.
+    /// The actions.
     public enum Action: Sendable, Hashable {
         /// Ask for the radio; `slotGranted` follows.
         case requestSlot

@@ -221,7 +221,7 @@ extension SensorLink {
             return fail(.stale, .transientRadio, at: now)
         }
         silentLinks = min(silentLinks + 1, Self.silencesMax)
-        // What bluetoothd remembers of its characteristics may not be what it has. Where finding them anew does not
+        // bluetoothd may remember characteristics that it does not have. Where finding them anew does not
         // help, only time does.
         let isCache = silentLinks <= policy.silentLinksMax
         return fail(.noFirstFrame, isCache ? .cache : .transientRadio, at: now)

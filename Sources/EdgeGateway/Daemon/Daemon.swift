@@ -36,7 +36,7 @@ struct Daemon {
         let storeThread = TaskThread(label: "store")
         let radioThread = TaskThread(label: "radio")
         let clock = SystemClock(settings)
-        // What mostly calls the store wakes no other thread.
+        // Services that mostly call the store wake no other thread.
         let storeClock = SystemClock(settings, uptime: storeThread.clock)
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: storeClock, storeThread, notifier)

@@ -4,7 +4,7 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// What this machine's hardware carries and a copy of its disk does not: the serial number, network cards' and Bluetooth
+/// The identity that this machine's hardware carries and a copy of its disk does not: the serial number, network cards' and Bluetooth
 /// controllers' addresses. All of it is hashed before anything is kept.
 struct BoardTraits: Sendable {
     /// The first is there on every start, as far as one can tell.
@@ -19,7 +19,7 @@ struct BoardTraits: Sendable {
             && text != "03000200-0400-0500-0006-000700080009"
     }
 
-    /// What people and fleets see of it; nil if the hardware carries nothing.
+    /// The hash that people and fleets see of it; nil if the hardware carries nothing.
     var id: String? { hashes.first.map { String($0.prefix(8)) } }
 
     init(

@@ -4,7 +4,7 @@ import GATTHeartRate
 struct DecodeReport {
     /// The octets that were decoded.
     let frame: [UInt8]
-    /// What they mean, or why they mean nothing.
+    /// Their meaning, or the reason why they have none.
     let result: Result<HeartRateMeasurement, FrameFault>
 
     init(frame: [UInt8], policy: DecodePolicy = .clinical) {

@@ -20,7 +20,7 @@ actor Deliveries {
     private enum StartFault: Error {
         /// Its tokens or secrets cannot be read: a person enrolls or adds it again.
         case noTokens(String)
-        /// What is stored of it is not understood.
+        /// Its stored settings are not understood.
         case damaged(String)
         /// It publishes under this gateway's name, which another one may have.
         case otherBoard
@@ -272,7 +272,7 @@ actor Deliveries {
     /// Has the destination of an enrollment whose delivery does not run end what it shows to others. Gives
     /// what they still see; nil if that is nothing.
     func withdraw(_ enrollment: Enrollment, tokens path: String) async -> String? {
-        // What cannot be read cannot be used either.
+        // Secrets that cannot be read cannot be used either.
         guard let (_, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
         else { return nil }
         let left = await destination.withdraw(shown: shown)
@@ -356,7 +356,7 @@ actor Deliveries {
         await deliveries[enrollment]?.runner.heldPatients ?? [:]
     }
 
-    /// What the exchange lets a practitioner's enrollment deliver for one patient; nil if it cannot
+    /// The access that the exchange gives a practitioner's enrollment for one patient; nil if it cannot
     /// be asked because the delivery does not run.
     func access(
         of patient: String, enrollment: Int64

@@ -3,7 +3,7 @@ import Foundation
 import OfflineQueue
 import Uplink
 
-/// What one destination is sent, and how its side learns of the straps.
+/// The details of one destination: its content, and how its side learns of the straps.
 struct DestinationDetails: Sendable {
     let queue: SampleQueue
     let destinations: Destinations

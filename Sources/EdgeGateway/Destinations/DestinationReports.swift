@@ -20,7 +20,7 @@ struct DestinationReport: Codable, Equatable {
     var health: [String]?
     /// Why the last attempt delivered nothing, if that lasts.
     var fault: String?
-    /// What does not work there while samples are delivered: gaps that are not taken, a share.
+    /// The parts that do not work there while samples are delivered: gaps that are not taken, a share.
     var partialFault: String?
     /// Whether the samples of every strap go there.
     var everyStrap: Bool
@@ -44,10 +44,10 @@ struct DestinationKindReport: Encodable {
         var name: String
         /// `required`, `optional`, `made` (by the gateway, if it is left out) or `default`.
         var need: String
-        /// What is taken when it is left out.
+        /// The value that is taken when it is left out.
         var fallback: String?
         var secret: Bool
-        /// What it is, one line.
+        /// A description, one line.
         var help: String
 
         init(_ field: SettingField) {
@@ -65,7 +65,7 @@ struct DestinationKindReport: Encodable {
     }
 
     var kind: String
-    /// What it is, one line.
+    /// A description, one line.
     var summary: String
     var deliveredMeans: String
     var settings: [Setting]
@@ -78,7 +78,7 @@ struct DestinationKindReport: Encodable {
     }
 }
 
-/// What `destination show` prints beside it.
+/// The part that `destination show` prints beside it.
 struct DestinationDetailReport: Codable, Equatable {
     var destination: DestinationReport
     /// The settings by name; a secret has the value `(set)`.
@@ -88,18 +88,18 @@ struct DestinationDetailReport: Codable, Equatable {
     var deliveredMeans: String
     /// Whether a sample that is sent twice can be seen twice there.
     var mayRepeat: Bool
-    /// What names the patient there: `none` or `id`.
+    /// The kind of the patient's name there: `none` or `id`.
     var patient: String
-    /// What goes there: one invented sample, and one gap if it takes gaps.
+    /// An example of the content: one invented sample, and one gap if it takes gaps.
     var example: String
 }
 
-/// What trying a destination showed.
+/// The result of trying a destination.
 struct DestinationTestReport: Codable, Equatable {
     var name: String
-    /// What was tried and found well, a line each.
+    /// The properties that were tried and found well, a line each.
     var checked: [String]
-    /// What could not be tried without leaving data there, a line each.
+    /// The properties that could not be tried without leaving data there, a line each.
     var unchecked: [String]
 }
 
@@ -111,7 +111,7 @@ struct DestinationCompareRequest: Codable {
     var days: Int?
 }
 
-/// What two destinations have of the samples that go to both.
+/// The counts of two destinations for the samples that go to both.
 struct DestinationComparisonReport: Codable, Equatable {
     /// One destination's part of a day's samples; the numbers add up to ``Day/samples``.
     struct Counts: Codable, Equatable {
@@ -150,7 +150,7 @@ struct DestinationCodesReport: Codable, Equatable {
     struct Code: Codable, Equatable {
         /// The strap's address.
         var strap: String
-        /// What its QR code says. Who reads it before it expires may pair the strap.
+        /// The text of its QR code. Whoever reads it before it expires may pair the strap.
         var text: String
         var expires: Date
     }
@@ -180,7 +180,7 @@ struct DestinationAddRequest: Codable {
     var resolution: String?
 }
 
-/// What came of it.
+/// The result.
 struct DestinationAddReport: Codable, Equatable {
     var destination: DestinationReport
     var test: DestinationTestReport

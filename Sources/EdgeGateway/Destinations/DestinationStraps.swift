@@ -33,7 +33,7 @@ struct DestinationStraps: Sendable {
         return try await destinations.report(on: enrollment)
     }
 
-    /// What straps have sent by now goes where it went until now; what they send after this, elsewhere.
+    /// Frames that straps have sent by now go where they went until now; later ones, elsewhere.
     ///
     /// - Throws: ``ProblemReport`` if that cannot be had at the moment.
     func catchUp() async throws {

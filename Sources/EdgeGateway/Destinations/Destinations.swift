@@ -66,7 +66,7 @@ struct Destinations: Sendable {
             lastDelivery: last.map { Date($0) })
     }
 
-    /// What two destinations have of the samples that go to both, day by day.
+    /// The counts of two destinations for the samples that go to both, day by day.
     func compare(_ ask: DestinationCompareRequest) async throws -> DestinationComparisonReport {
         guard ask.names.count == 2, ask.names[0] != ask.names[1] else {
             throw ProblemReport(
@@ -112,7 +112,7 @@ struct Destinations: Sendable {
 }
 
 extension EnrollmentTerms {
-    /// What a person looks at while deliveries fail.
+    /// The places for a person to look at while deliveries fail.
     var faultRemedy: String {
         let type = try? DestinationRegistry.kind(system ?? "")
         return type?.faultRemedy ?? DestinationRegistry.faultRemedy

@@ -100,7 +100,7 @@ struct DoctorCommand: AsyncParsableCommand {
         report.findings.flatMap(lines).joined(separator: "\n")
     }
 
-    /// What was found, and what to do if something is.
+    /// The findings, and the remedies.
     private static func lines(_ finding: Finding) -> [String] {
         let marks: [Finding.Verdict: String] = [
             .ok: "ok  ", .warning: "warn", .fault: "BAD ", .unknown: "?   ",

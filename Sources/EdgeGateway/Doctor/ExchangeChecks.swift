@@ -9,7 +9,7 @@ struct ExchangeChecks {
     private static let timeout = Duration.seconds(10)
 
     let settings: Settings
-    /// What the daemon says; nil if it does not run.
+    /// The daemon's status; nil if it does not run.
     let status: StatusReport?
 
     func run() async -> [Finding] {
@@ -162,7 +162,7 @@ struct ExchangeChecks {
         return .ok(name, "\(destination.name) delivers, \(waiting)")
     }
 
-    /// What to do about tokens or secrets that this machine cannot read.
+    /// The remedy for tokens or secrets that this machine cannot read.
     private static func readable(orElse again: String) -> String {
         "the log names the file: correct its owner and mode, it is used within a minute; if it is lost: "
             + again

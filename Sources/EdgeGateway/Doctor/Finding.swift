@@ -15,7 +15,7 @@ struct Finding: Codable, Equatable, Sendable {
     var name: String
     var verdict: Verdict
     var message: String
-    /// What to do; empty where there is nothing to do.
+    /// The remedy; empty where there is nothing to do.
     var remedy: String
 
     static func ok(_ name: String, _ message: String) -> Finding {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What systemd's journal says.
+/// The entries of systemd's journal.
 enum Journal {
     /// The lines that `journalctl` prints for these arguments, without this machine's name, or why there are none.
     static func text(_ arguments: [String]) -> String {

@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import OfflineQueue
 
-/// What a report says of the machine, the packages, the daemon and the store: facts, and no verdicts.
+/// The statements of a report about the machine, the packages, the daemon and the store: facts, and no verdicts.
 struct MachineEvidence {
     /// Those whose version decides how Bluetooth, the clock or the store behave.
     private static let packages = [

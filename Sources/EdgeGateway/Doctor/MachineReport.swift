@@ -9,7 +9,7 @@ struct MachineReport {
     let doctor: DoctorReport
     let evidence: MachineEvidence
     let kernelLog: String
-    /// What the daemon says; nil if it does not answer.
+    /// The daemon's status; nil if it does not answer.
     let status: StatusReport?
     let gaps: GapsReport?
     let redactor: Redactor

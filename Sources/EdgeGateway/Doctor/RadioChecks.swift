@@ -126,7 +126,7 @@ struct RadioChecks {
         }
     }
 
-    /// What Debian's files say: bluetoothd does not give its version over D-Bus.
+    /// The version by Debian's files: bluetoothd does not give its version over D-Bus.
     private func bluezVersion() -> String? {
         DebianPackages(tree: tree).versions { $0 == "bluez" }["bluez"]
     }

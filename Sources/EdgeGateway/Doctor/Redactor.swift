@@ -101,7 +101,7 @@ struct Redactor {
             }
     }
 
-    /// What people typed about the gateway itself. A host name that stands in for a name is not in the reports.
+    /// The texts that people typed about the gateway itself. A host name that stands in for a name is not in the reports.
     private static func labels(ofGateway settings: Settings) -> [String: String] {
         let labels = GatewayIdentity.labels(settings.gatewayLabels) ?? [:]
         let words = [settings.gatewayName, settings.gatewaySite, settings.gatewayLabels]

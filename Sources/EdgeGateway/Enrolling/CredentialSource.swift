@@ -14,7 +14,7 @@ enum CredentialSource {
         return trimmed(data)
     }
 
-    /// What a person types and nobody sees, or what is in standard input.
+    /// Text that a person types and nobody sees, or that standard input has.
     static func typed(_ question: String) throws -> String {
         var before = termios()
         guard isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &before) == 0 else {

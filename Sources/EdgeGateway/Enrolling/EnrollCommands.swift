@@ -159,7 +159,7 @@ struct EnrollmentsCommand: AsyncParsableCommand {
         for line in enrollments.flatMap(Self.notes) { Terminal.print(line) }
     }
 
-    /// What the table has no column for.
+    /// The facts that the table has no column for.
     static func notes(_ enrollment: EnrollmentReport) -> [String] {
         let name = enrollment.name
         var lines: [String] = []
@@ -168,7 +168,7 @@ struct EnrollmentsCommand: AsyncParsableCommand {
         return lines + refusals(enrollment)
     }
 
-    /// What the exchange refused while it took other data points of the same frames.
+    /// The data points that the exchange refused while it took other data points of the same frames.
     static func refusals(_ enrollment: EnrollmentReport) -> [String] {
         let name = enrollment.name
         var lines: [String] = []

@@ -11,14 +11,14 @@ enum EnrollmentStep: String, CaseIterable {
     case store
 }
 
-/// What an enrollment's file holds.
+/// The content of an enrollment's file.
 enum Credentials {
     case tokens(TokenRecord)
     /// Of a destination that is not an exchange.
     case secrets(DestinationSecrets)
 }
 
-/// What changes an enrollment: its row in the store, its tokens and its delivery, all of it or nothing.
+/// The changes of an enrollment: its row in the store, its tokens and its delivery, all of it or nothing.
 ///
 /// Enrolling, erasing and starting what does not run take turns here: the number of a new enrollment must
 /// not go to another's tokens, and no delivery may start while its patient is being erased.
@@ -94,7 +94,7 @@ struct EnrollmentChanges: Sendable {
             let isPaused = try await queue.enrollments().contains {
                 $0.id == known.id && $0.isPaused
             }
-            // What a person paused goes on when a person says so.
+            // A delivery that a person paused goes on when a person says so.
             let hold = isPaused ? HoldReason.paused.rawValue : hold
             try failing(.tokens)
             let putBack = try save(credentials, of: known.id)
@@ -242,7 +242,7 @@ struct EnrollmentChanges: Sendable {
     /// Clears up what a power cut has left beside token files, whose deliveries do not run: the store says whether
     /// the erasure that had set one aside was done.
     private func clearUp(_ known: Set<Int64>) async {
-        // What can be read instead of the store may be older than what was erased.
+        // A copy that can be read instead of the store may be older than the erasure.
         guard await !queue.health().isAbsent else { return }
         let names = try? FileManager.default.contentsOfDirectory(atPath: stateDirectory)
         for name in names ?? [] {

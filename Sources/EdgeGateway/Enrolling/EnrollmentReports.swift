@@ -21,7 +21,7 @@ struct EnrollmentReport: Codable, Equatable {
     var health: [String]?
     /// Why its samples are not delivered, if that lasts.
     var fault: String?
-    /// What does not work there while samples are delivered: RR intervals that are not sent.
+    /// The parts that do not work there while samples are delivered: RR intervals that are not sent.
     var partialFault: String?
     /// How many patients' samples are held while the others' go on, by reason.
     var heldPatients: [String: Int]?
@@ -33,11 +33,11 @@ struct EnrollmentReport: Codable, Equatable {
     var tokenExpires: Date?
     /// The exchange refuses the token, and there is no new one yet.
     var tokenRefused: Bool?
-    /// What became of the data points of each kind, `heart-rate` and `rr-interval`, since the delivery began.
+    /// The outcome of the data points of each kind, `heart-rate` and `rr-interval`, since the delivery began.
     var dataPoints: [String: DataPointsReport]?
 }
 
-/// What became of the data points of one kind.
+/// The outcome of the data points of one kind.
 struct DataPointsReport: Codable, Equatable {
     var delivered: Int
     /// Not taken, and not sent again; by reason.

@@ -70,7 +70,7 @@ struct OneTimeEnrollment {
         return code
     }
 
-    /// What to enroll with; nil if the code is not the one in force.
+    /// The request to enroll with; nil if the code is not the one in force.
     mutating func take(_ code: String, link: String, at now: Date) -> EnrollRequest? {
         guard let mine = self.code, let request, code.isSameSecret(as: mine), now < expires,
             tries < Self.triesMax

@@ -18,7 +18,7 @@ struct EraseReport: Codable, Equatable {
     var samples: Int
     var undecodable: Int
     var unsent: Int
-    /// What further destinations did not get: each sample once for every one of them.
+    /// The samples that further destinations did not get: each sample once for every one of them.
     var furtherUnsent: Int
     /// The store's log holds nothing of it any more; false while another program reads the store.
     var logEmptied: Bool

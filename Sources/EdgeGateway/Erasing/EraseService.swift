@@ -89,7 +89,7 @@ struct EraseService: Sendable {
         try? await changes.startDelivery(of: erasure.enrollment)
     }
 
-    /// What stopped an erasure, and how far it came: samples go in parts.
+    /// The fault that stopped an erasure, and how far it came: samples go in parts.
     private func interrupted(_ error: any Error, erased: Int) -> any Error {
         guard erased > 0 else { return error }
         let cause = (error as? QueueError).map { ProblemReport($0) } ?? error as? ProblemReport

@@ -67,7 +67,7 @@ struct DeliveryHealth: Sendable {
     ) -> [HealthSnapshot.Delivery.HeldStrap] {
         sensors.compactMap { sensor in
             let reasons = assignments.compactMap { assignment -> HoldReason? in
-                // What goes to a destination may be assigned to another enrollment as well.
+                // Samples for a destination may be assigned to another enrollment as well.
                 guard assignment.sensorID == sensor.id,
                     assignment.enrollmentID == enrollment.id
                         || enrollment.terms.kind == .destination

@@ -39,7 +39,7 @@ actor HealthMonitor {
         log = HealthLog(startedAt: clock.read().uptime)
     }
 
-    /// What is not well now; empty while all is well.
+    /// The current health items; empty while all is well.
     func items() async -> [HealthItem] {
         let (reading, conditions, _) = await judge()
         return conditions.map { HealthItem($0, since: log.began($0), now: reading) }

@@ -3,7 +3,7 @@ import Foundation
 import Health
 import OfflineQueue
 
-/// What viewers receive, made once for all of them: a ward's screens cost what one costs.
+/// The events for viewers, made once for all of them: a ward's screens cost what one costs.
 actor LiveFeed {
     /// How often the feed checks whether anything changed. A rate must be on a screen half a second after
     /// its notification; that leaves room for the bus and the network.

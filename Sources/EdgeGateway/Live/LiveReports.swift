@@ -2,7 +2,7 @@ import Foundation
 import Health
 import Uplink
 
-// What the live page gets. It never holds a patient or an address: a person who looks over a nurse's
+// The reports for the live page. They never hold a patient or an address: a person who looks over a nurse's
 // shoulder learns a name that a technician chose, and a heart rate.
 
 /// How much a viewer may see.

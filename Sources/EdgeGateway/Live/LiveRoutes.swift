@@ -5,7 +5,7 @@ import Hummingbird
 import NIOCore
 import ServiceLifecycle
 
-/// What can be watched, for both servers: `/v1/live` and what belongs to it.
+/// The routes for viewers, of both servers: `/v1/live` and what belongs to it.
 struct LiveRoutes: Sendable {
     /// A state that did not change is sent again after this long, so that a viewer can tell a
     /// quiet strap from a dead connection.
@@ -112,7 +112,7 @@ struct LiveRoutes: Sendable {
     }
 }
 
-/// What one viewer was told last, and when.
+/// The last report that a viewer got, and its time.
 private struct SentEvents {
     private var straps: (bytes: Data, at: Uptime)?
     private var gateway: (bytes: Data, at: Uptime)?

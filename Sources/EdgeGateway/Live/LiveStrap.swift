@@ -24,7 +24,7 @@ struct LiveStrap: Codable, Equatable {
     /// dBm, as last advertised.
     var rssi: Int?
 
-    /// What one who may only see heart rates gets: not even the name a technician chose.
+    /// The report for a viewer who may only see heart rates: not even the name a technician chose.
     var shared: LiveStrap {
         LiveStrap(
             sensor: sensor, name: "Strap \(sensor)", bpm: bpm, secondsSinceFrame: secondsSinceFrame)
@@ -32,7 +32,7 @@ struct LiveStrap: Codable, Equatable {
 }
 
 extension LiveStrap {
-    /// What is known of a sensor. A rate is left out when it is older than `freshTime`.
+    /// The report on a sensor. A rate is left out when it is older than `freshTime`.
     init(
         _ sensor: Sensor, _ session: SensorSession?, _ link: LinkSnapshot?, at uptime: Uptime,
         freshTime: Duration

@@ -36,7 +36,7 @@ actor PageAccess {
         self.shares = shares
     }
 
-    /// What a viewer with this cookie may see; nil if nothing.
+    /// The scope of a viewer with this cookie; nil if there is none.
     func scope(cookie: String?, at now: Date) async -> ViewerScope? {
         // Not even where everybody may: a program shows by its token what it is for.
         if let cookie, isFleetToken(cookie) { return nil }

@@ -12,7 +12,7 @@ enum PageDocument {
     /// The page that hands an invitation over.
     static let enroll = text(PackageResources.enroll_html)
 
-    /// What the documents are put together of.
+    /// The files that make up the documents.
     private static let parts = [
         ("page.css", PackageResources.page_css), ("strip.css", PackageResources.strip_css),
         ("wall.css", PackageResources.wall_css), ("levels.css", PackageResources.levels_css),

@@ -120,7 +120,7 @@ struct PageServer: ReopenedServer {
 /// `POST /v1/session`
 struct SessionRequest: Codable { var token: String }
 
-/// What holds for every answer of the page's server.
+/// The rules for every request to the page's server, and for every answer.
 struct PageGuard: RouterMiddleware {
     let place: PagePlace
 

@@ -7,7 +7,7 @@ struct ShareRequest: Codable {
     /// How long it lasts.
     var hours: Int
 }
-/// What `share` and `enroll --web` hand out. The link is a secret.
+/// The link that `share` and `enroll --web` hand out. The link is a secret.
 struct ShareReport: Codable, Equatable {
     var link: String
     var expires: Date

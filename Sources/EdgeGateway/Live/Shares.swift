@@ -51,7 +51,7 @@ actor Shares {
         return count
     }
 
-    /// What a share lets its viewer see; nil for none that is in force.
+    /// The scope that a share gives its viewer; nil if no such share is in force.
     func scope(of token: String, at now: Date) -> ViewerScope? {
         // Compares all, so that the duration reveals nothing about any of them.
         var found: ViewerScope?

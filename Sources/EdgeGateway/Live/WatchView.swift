@@ -1,6 +1,6 @@
 import Foundation
 
-/// What `watch` shows: a value that takes reports and gives lines.
+/// The output of `watch`: a value that takes reports and gives lines.
 struct WatchView {
     /// Rates that the sparkline of a strap remembers: at one a second, half a minute.
     static let ratesMax = 30

@@ -1,11 +1,11 @@
 import BlueZ
 
-/// What sensors ask while they are paired, and the technician's answers.
+/// The questions of sensors while they are paired, and the technician's answers.
 struct PairingQuestions: Sendable {
     let central: Central
     let session: PairingSession
 
-    /// What a sensor asks for while it is paired.
+    /// A sensor's question while it is paired.
     func question(of text: String) async throws -> PairingReport {
         let address = try SensorAddress.checked(text)
         let link = await central.snapshots().first { $0.address == address }

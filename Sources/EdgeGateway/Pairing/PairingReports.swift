@@ -39,7 +39,7 @@ struct SightingReport: Codable, Equatable {
     var bonded: Bool
 }
 
-/// What `pair` found out.
+/// The findings of `pair`.
 struct PairReport: Codable, Equatable {
     var sensor: SensorReport
     var bodyLocation: String?

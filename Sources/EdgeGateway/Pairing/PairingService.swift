@@ -9,7 +9,7 @@ import Recording
 
 /// Pairing and forgetting.
 struct PairingService: Sendable {
-    /// What `pair` reads of a sensor beside its heart rate.
+    /// The values that `pair` reads of a sensor beside its heart rate.
     private static let readAtPairing = [
         HeartRateService.bodySensorLocation, BatteryService.level,
         DeviceInformationService.manufacturerName, DeviceInformationService.modelNumber,
@@ -40,7 +40,7 @@ struct PairingService: Sendable {
         let address = try SensorAddress.checked(request.address)
         try Passkey.check(request.passkey)
         var wanted = try await wanted(request, for: address)
-        // What follows has one deadline together, `InspectionTime` in BlueZ.
+        // The following steps have one deadline together, `InspectionTime` in BlueZ.
         let begun = central.clock.now()
         try await radio.wait()
         let isNew = await recorder.beginPairing(address)
@@ -218,7 +218,7 @@ struct PairingService: Sendable {
                 advice: "see whose it is (edge-gateway straps), and pair it again")
         }
         let details = details(wanted.request, inspection)
-        // What a strap in use has sent so far is that of whoever has worn it.
+        // Frames that a strap in use has sent so far belong to whoever has worn it.
         let (sensor, assignment) = try await whileHeld(address) { since in
             try await queue.pair(
                 address: address, details: details, enrollment: wanted.enrollment?.id,

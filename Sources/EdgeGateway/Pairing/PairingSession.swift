@@ -7,7 +7,7 @@ actor PairingSession {
     /// when the radio failed in the middle.
     private static let passkeyTriesMax = 2
 
-    /// What became of the last question, if it was not answered as the sensor wants.
+    /// The outcome of the last question, if it was not answered as the sensor wants.
     enum Omission: Sendable {
         /// No person was there to answer.
         case nobodyThere

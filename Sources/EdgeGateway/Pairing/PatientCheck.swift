@@ -7,7 +7,7 @@ struct PairedPatient {
     var access: PatientAccess?
     /// The device to attribute data to, for an enrollment that has none yet.
     var device: String?
-    /// What a technician should know.
+    /// Advice for a technician.
     var notes: [String] = []
 }
 

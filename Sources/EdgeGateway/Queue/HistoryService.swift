@@ -2,7 +2,7 @@ import Basics
 import Foundation
 import OfflineQueue
 
-/// What was delivered, and what was measured.
+/// The history of deliveries and of measurements.
 struct HistoryService: Sendable {
     let queue: SampleQueue
     let clock: any GatewayClock

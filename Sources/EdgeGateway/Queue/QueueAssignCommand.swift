@@ -75,7 +75,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
         for note in report.notes { Terminal.print("  note: \(note)") }
     }
 
-    /// What will be sent to whom.
+    /// The samples that will be sent, and the patient who gets them.
     static func question(
         _ samples: UnboundReport, _ enrollment: String, patient: String?, _ times: LocalTimes
     ) -> String {

@@ -39,7 +39,7 @@ struct QueueDiscardCommand: AsyncParsableCommand {
             "gave up \(report.samples.counted("sample")), counted as dropped (discarded)")
     }
 
-    /// What will be lost.
+    /// The samples that will be lost.
     static func question(_ samples: UnboundReport, _ times: LocalTimes) -> String {
         var text = samples.text(times) + "will be delivered to no enrollment.\n"
         if samples.recording {

@@ -46,7 +46,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     }
 }
 
-/// What a drain waits for: the samples that wait when it begins, without those that are recorded or held
+/// The samples that a drain waits for: the samples that wait when it begins, without those that are recorded or held
 /// later. Of each destination by itself: what one settles meanwhile is no progress of another.
 struct DrainGoal {
     let begun: QueueReport

@@ -66,7 +66,7 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
         )
     }
 
-    /// What will be sent, and what is gone.
+    /// The samples that will be sent, and those that are gone.
     static func question(
         _ extent: RedeliverReport, since: Date, _ times: LocalTimes
     ) -> String {

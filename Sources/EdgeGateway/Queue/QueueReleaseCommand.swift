@@ -65,7 +65,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
             "\(report.samples.counted("sample now has its time", "samples now have their times"))")
     }
 
-    /// What will be sent with which times, and whether that fits what else is known.
+    /// The samples that will be sent and their times, and whether these fit all other facts.
     static func question(
         _ boot: BootReport, _ offset: Double, _ times: LocalTimes
     ) -> String {

@@ -22,7 +22,7 @@ struct QueueReport: Codable, Equatable {
     var full: Bool
     /// Boots whose clock is not trusted.
     var clockUnknownBoots: Int
-    /// What became of broken stores, newest first.
+    /// The outcome of broken stores, newest first.
     var salvages: [SalvagedStoreReport]
 }
 
@@ -141,7 +141,7 @@ struct ReleaseRequest: Codable {
     var offset: Double
 }
 
-/// What waits under an assignment without an enrollment.
+/// The samples that wait under an assignment without an enrollment.
 struct UnboundReport: Codable, Equatable {
     /// The assignment's number.
     var assignment: Int64
@@ -175,7 +175,7 @@ struct AssignReport: Codable, Equatable {
     var enrollment: String
     /// Samples that now wait for their delivery.
     var samples: Int
-    /// What a technician should know.
+    /// Advice for a technician.
     var notes: [String]
 }
 

@@ -3,7 +3,7 @@ import Health
 import OfflineQueue
 import Recording
 
-/// What the store's numbers stand for, in listings: addresses are masked to their end.
+/// The names for the store's numbers in listings: addresses are masked to their end.
 struct StoreNames {
     private let sensors: [Int64: Sensor]
     private let enrollments: [Int64: String]

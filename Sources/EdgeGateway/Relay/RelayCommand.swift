@@ -44,7 +44,7 @@ struct RelayRunCommand: AsyncParsableCommand {
     @Flag(help: "Permit http:// and nats:// to other machines (tests only: samples go in clear).")
     var allowPlainHttp = false
 
-    /// What is under way at the exchange may take 30 s, and is answered before the relay leaves.
+    /// A request under way at the exchange may take 30 s, and is answered before the relay leaves.
     private static let shutdownMax = Duration.seconds(60)
 
     func run() async throws {

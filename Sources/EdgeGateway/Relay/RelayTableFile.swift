@@ -10,7 +10,7 @@ actor RelayTableFile {
     private var table = RelayTable()
     /// Of the file that ``table`` is from.
     private var stamp: Stamp?
-    /// What the log said last of a file that could not be read.
+    /// The last line of the log about a file that could not be read.
     private var complaint: String?
     private var looked: ContinuousClock.Instant?
 
@@ -18,7 +18,7 @@ actor RelayTableFile {
     private static let lookPause = Duration.seconds(1)
     private static let bytesMax = 64 << 20
 
-    /// What tells one state of the file from another.
+    /// The facts that tell one state of the file from another.
     private struct Stamp: Equatable {
         var changed: Date?
         var size, number: Int?

@@ -7,7 +7,7 @@ import NIOHTTP1
 import NIOHTTPTypes
 import Synchronization
 
-/// What a server lets its clients take.
+/// The limits that a server sets its clients.
 struct ServerLimits: Sendable {
     /// Connections at a time, and how many of one user or address.
     var connectionsMax: Int
@@ -74,7 +74,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// What the kernel and this program keep of an answer that is not read, bytes each.
+    /// The bytes that the kernel and this program each keep of an answer that is not read.
     private static let unsentBytesMax = 16 << 10
 
     private let door: ConnectionDoor

@@ -16,7 +16,7 @@ enum ConnectionPeer: Hashable, Sendable {
 /// complete request is closed first, and one that is being answered last. So a client that sends nothing, or a
 /// byte a second, does not keep others out, and a new connection has time to send a request.
 struct ConnectionTable {
-    /// What a connection is doing.
+    /// The activity of a connection.
     enum Phase: Sendable {
         case waiting
         case reading

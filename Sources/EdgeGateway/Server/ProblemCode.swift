@@ -1,7 +1,7 @@
 import HTTPTypes
 import OfflineQueue
 
-/// What can go wrong with a request: the stable names of ``ProblemReport/code``, each with its HTTP status.
+/// The faults of a request: the stable names of ``ProblemReport/code``, each with its HTTP status.
 ///
 /// docs/api.yaml lists the same names (`ProblemCode`) and says what the statuses mean.
 enum ProblemCode: String, CaseIterable, Sendable {

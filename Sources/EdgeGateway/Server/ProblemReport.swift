@@ -1,13 +1,13 @@
 import HTTPTypes
 import OfflineQueue
 
-/// What a command or an API call can say went wrong.
+/// A fault that a command or an API call can report.
 struct ProblemReport: Codable, Error, Equatable {
     /// The stable name of a ``ProblemCode``, such as `no-adapter`.
     var code: String
-    /// What happened, one line.
+    /// The event, one line.
     var message: String
-    /// What to do about it, one line.
+    /// The remedy, one line.
     var advice: String
 
     init(code: ProblemCode, message: String, advice: String) {
@@ -16,7 +16,7 @@ struct ProblemReport: Codable, Error, Equatable {
         self.advice = advice
     }
 
-    /// What a fault of the store means for the client.
+    /// The problem that a fault of the store is for the client.
     init(_ error: QueueError) {
         self.init(
             code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",

@@ -2,7 +2,7 @@ import Basics
 import Hummingbird
 import HummingbirdCore
 
-/// What a request's query says. An invalid value is refused: a client that asks for one sensor and errs in
+/// The query of a request. An invalid value is refused: a client that asks for one sensor and errs in
 /// its number shall not be shown all of them.
 struct Query {
     private let parameters: FlatDictionary<Substring, Substring>

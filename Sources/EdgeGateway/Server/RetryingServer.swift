@@ -123,7 +123,7 @@ struct RetryingServer: Service {
         await cancelWhenGracefulShutdown { await clock.sleep(pause) }
     }
 
-    /// What the system says, without the names of functions that it comes from.
+    /// The system's error, without the names of functions that it comes from.
     private static func words(_ error: any Error) -> String {
         (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
     }

@@ -30,7 +30,7 @@ final class RouteBook: RouterMethods {
         let paths = Router(context: PeerContext.self)
         for (path, methods) in routes {
             var allowed = methods
-            // What supports GET supports HEAD.
+            // A path that supports GET supports HEAD.
             if methods.contains(.get) { allowed.insert(.head) }
             let allow = allowed.map(\.rawValue).sorted().joined(separator: ", ")
             paths.on(RouterPath(path), method: WrongMethod.method) { _, _ in

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// What people call this gateway, and where it is: part of `status`, `/v1/fleet` and `/metrics`.
+/// The name and the place of this gateway: part of `status`, `/v1/fleet` and `/metrics`.
 struct GatewayIdentity: Codable, Equatable, Sendable {
     /// Longest name, site and value of a label, in characters.
     static let lengthMax = GivenName.lengthMax
@@ -52,7 +52,7 @@ struct GatewayIdentity: Codable, Equatable, Sendable {
 }
 
 extension Settings {
-    /// What cannot be used counts as not set; `config check` says so.
+    /// A value that cannot be used counts as not set; `config check` says so.
     var identity: GatewayIdentity {
         GatewayIdentity(
             name: GatewayIdentity.isName(gatewayName) ? gatewayName : GatewayIdentity.hostName(),

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// What a path that a person gave leads to.
+/// The target of a path that a person gave.
 enum GivenPath {
     /// The most links that lead from one to the next: as many as the kernel follows.
     private static let linksMax = 40

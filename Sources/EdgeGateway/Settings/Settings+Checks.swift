@@ -12,7 +12,7 @@ struct SettingProblem: Equatable, Sendable {
     var stopsDaemon: Bool
 }
 
-/// What is wrong with the settings on this machine, beyond what the loader sees. `config check` and `run` ask the
+/// The faults of the settings on this machine, beyond what the loader sees. `config check` and `run` ask the
 /// same.
 extension Settings {
     /// Everything that cannot be used, by this user and at this moment.
@@ -90,7 +90,7 @@ extension Settings {
             )
         }
         if let proxy, !ProxyAddress.isValid(proxy) {
-            // What is wrong with it may be the password.
+            // The fault may be in the password.
             add("uplink.proxy", " is not an address such as http://proxy.example:3128")
         }
         for (name, path) in [
@@ -213,7 +213,7 @@ extension Settings {
         return problems
     }
 
-    /// What fits into `sun_path` with its final NUL (unix(7)).
+    /// The length that fits into `sun_path` with its final NUL (unix(7)).
     private static let socketPathBytesMax = 107
     /// systemd creates it when it starts the daemon (`RuntimeDirectory`).
     private static let runtimeDirectory = "/run/edge-gateway"
@@ -264,7 +264,7 @@ extension Settings {
         } && text.utf8.allSatisfy { 0x21...0x7E ~= $0 }
     }
 
-    /// What `/#TOKEN` can be appended to.
+    /// An address to which `/#TOKEN` can be appended.
     private static func isPageURL(_ text: String) -> Bool {
         guard let parts = URLComponents(string: text), let host = parts.host, !host.isEmpty else {
             return false

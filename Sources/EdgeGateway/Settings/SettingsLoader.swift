@@ -200,7 +200,7 @@ struct SettingsLoader {
         return number
     }
 
-    /// What YAML 1.1 takes for true and false, where it is not in quotation marks.
+    /// The words that YAML 1.1 takes for true and false, where it is not in quotation marks.
     private func flag(_ scalar: Node.Scalar) -> Bool? {
         guard scalar.style == .plain else { return nil }
         return switch scalar.string.lowercased() {

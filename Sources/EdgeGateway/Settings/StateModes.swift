@@ -10,7 +10,7 @@ struct StateModes {
 
     let directory: String
 
-    /// What others have rights to: the directory itself, or files in it.
+    /// The paths that others have rights to: the directory itself, or files in it.
     ///
     /// - Returns: paths, sorted, the directory first; empty if it cannot be read.
     func open() -> [String] { [directory].filter(Self.isOpen) + files().filter(Self.isOpen) }

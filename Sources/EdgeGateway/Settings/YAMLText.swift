@@ -2,7 +2,7 @@ import CYaml
 import Foundation
 import Yams
 
-/// What people write as YAML, bounded before Yams builds it: Yams calls itself for each level, so that a few
+/// A YAML text by a person, bounded before Yams builds it: Yams calls itself for each level, so that a few
 /// hundred of them end the program.
 enum YAMLText {
     /// The deepest of our files, a hosts file, has four.

@@ -30,7 +30,7 @@ struct AlertReport: Codable, Equatable {
 /// A kind of alert, as `alert kinds` prints it.
 struct AlertKindReport: Encodable {
     var kind: String
-    /// What it is, one line.
+    /// A description, one line.
     var summary: String
     var settings: [DestinationKindReport.Setting]
 
@@ -60,7 +60,7 @@ struct AlertAddRequest: Codable {
 /// `POST /v1/alerts/test`, `/pause`, `/resume` and `/remove`: names are in no path.
 struct AlertRequest: Codable { var name: String }
 
-/// What a receiver of webhooks gets.
+/// The message for a receiver of webhooks.
 struct AlertEvent: Encodable {
     struct Item: Encodable {
         /// The health item's name.
@@ -68,13 +68,13 @@ struct AlertEvent: Encodable {
         var severity: String
         /// `raised`, `over` or `still`.
         var state: String
-        /// What it means, one line.
+        /// The meaning, one line.
         var meaning: String
-        /// What to do; left out when it is over.
+        /// The remedy; left out when it is over.
         var advice: String?
         /// The straps that it is about, by number.
         var straps: [Int64]?
-        /// What people call them, if that was switched on.
+        /// The names that people gave them, if that was switched on.
         var strapNames: [String]?
         /// How many such items there are.
         var count: Int
@@ -86,7 +86,7 @@ struct AlertEvent: Encodable {
     }
 
     struct Contents: Encodable {
-        /// What people call the gateway.
+        /// The gateway's name.
         var gateway: String
         var items: [Item]
         /// By how many seconds the message is late, if it is.

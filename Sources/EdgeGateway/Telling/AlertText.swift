@@ -6,9 +6,9 @@ import Uplink
 
 /// Puts a message about health items into words.
 struct AlertText {
-    /// What people call this gateway.
+    /// This gateway's name.
     let gateway: String
-    /// What people call straps, by number; empty unless somebody switched that on.
+    /// The names that people gave to straps, by number; empty unless somebody switched that on.
     var straps: [Int64: String] = [:]
     let now: ClockReading
 

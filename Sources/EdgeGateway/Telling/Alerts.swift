@@ -23,7 +23,7 @@ struct AlertRecord: Codable, Sendable {
     }
 }
 
-/// What an alert has said, as its file has it.
+/// The memory of an alert, as its file has it.
 private struct AlertMemory: Codable, Sendable {
     var state: AlertSchedule.State
     /// The boot to which its instants belong, and when they were written.
@@ -45,7 +45,7 @@ actor Alerts {
         let kind: (any AlertKind)?
         var schedule: AlertSchedule
         var sign: LifeSign?
-        /// What the file has.
+        /// The state that the file has.
         var stored: AlertSchedule.State
         var lastSent: UTC?
         var fault: String?
@@ -398,7 +398,7 @@ actor Alerts {
         }
     }
 
-    /// What came of an attempt. The alert may be gone or paused by now.
+    /// The result of an attempt. The alert may be gone or paused by now.
     private func settle(_ id: String, _ fault: AlertFault?) {
         guard let index = alerts.firstIndex(where: { $0.record.id == id }),
             fault == nil || !Task.isCancelled

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What a shell offers for words that only the daemon knows; nothing, if it is not there.
+/// The words that a shell offers for names that only the daemon knows; nothing, if it is not there.
 extension CompletionKind {
     /// A person waits for the answer with a finger on the tab key.
     private static let timeout = Duration.seconds(2)

@@ -2,7 +2,7 @@ import Glibc
 
 /// How wide text is on a terminal, and how wide the terminal is.
 enum DisplayWidth {
-    /// What people expect of text in a pipe or a mail.
+    /// The width that people expect of text in a pipe or a mail.
     static let standardColumns = 80
     /// Narrower ones show nothing useful; wider ones are a mistake in COLUMNS.
     static let columnsRange = 40...400

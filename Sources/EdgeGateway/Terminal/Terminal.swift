@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the commands write to: the only place that writes to standard output and standard error, and the only one
+/// The output of the commands: the only place that writes to standard output and standard error, and the only one
 /// from which an escape sequence comes.
 enum Terminal {
     /// A command's result, or a part of it, on standard output.

@@ -5,7 +5,7 @@ import SystemPackage
 /// A program that is run to its end without blocking a thread of Swift's pool: there are as few of
 /// those as cores, and two that wait for a child bring everything else to a halt.
 public enum Command {
-    /// What a program left behind.
+    /// The outcome of a program.
     public struct Outcome: Sendable {
         /// The exit code; 128 + signal when one ended it.
         public let status: Int32
@@ -20,7 +20,7 @@ public enum Command {
     /// A program that takes longer is killed: a daemon that was expected to refuse to start, say.
     private static let patience = Duration.seconds(900)
 
-    /// What took too long.
+    /// The program that took too long.
     public struct Overdue: Error, CustomStringConvertible {
         public let description: String
     }

@@ -6,7 +6,7 @@ import Synchronization
 /// It allows everything to everybody who can reach the socket, and the directory is open to its
 /// owner alone. The daemon dies with this process.
 public actor PrivateBus {
-    /// What went wrong while the bus started.
+    /// The fault while the bus started.
     public struct Fault: Error, Sendable, CustomStringConvertible {
         /// One line: what was tried and why it failed.
         public let description: String

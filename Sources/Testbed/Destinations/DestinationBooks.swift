@@ -1,8 +1,8 @@
-/// What the gateway's books say of one destination, beside what the system there says.
+/// The gateway's books of one destination, beside the counts of the system there.
 public struct DestinationBooks: Sendable {
-    /// What it was added as.
+    /// The name it was added under.
     public var name: String
-    /// What the system is, for people.
+    /// A description of the system for people.
     public var title: String
     /// Samples that were stored for it.
     public var stored: Int
@@ -51,7 +51,7 @@ public struct DestinationBooks: Sendable {
             + "+ \(dropped) dropped"
     }
 
-    /// What does not agree, a line each; none when all does and nothing waits.
+    /// The disagreements, a line each; none when all agrees and nothing waits.
     public var disagreements: [String] {
         var found: [String] = []
         if stored != delivered + waiting + held + dead + dropped {

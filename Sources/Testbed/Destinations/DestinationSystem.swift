@@ -2,9 +2,9 @@ import Foundation
 
 /// A real system that samples are delivered to.
 public protocol DestinationSystem: Sendable {
-    /// What `destination add` calls it.
+    /// The kind, as `destination add` takes it.
     var kind: String { get }
-    /// What it is, for people.
+    /// A description for people.
     var title: String { get }
     /// The settings that a person would give to `destination add`.
     var settings: [String: String] { get }

@@ -62,7 +62,7 @@ public struct MosquittoSystem: DestinationSystem {
 
     private static let subscriber = "/usr/bin/mosquitto_sub"
     private static let publisher = "/usr/bin/mosquitto_pub"
-    /// What the subscriber reads goes into this file: topic and message, a line each.
+    /// The subscriber writes into this file: topic and message, a line each.
     private static let readFile = "read"
     private static let mark = "reader/mark"
     /// The broker may take so long to start and to hand on, in tenths of a second; both are done in a tenth

@@ -7,7 +7,7 @@ public actor NATSCluster {
     public struct User: Sendable {
         /// Its public NKEY.
         public var key: String
-        /// What it may publish, and what it may subscribe to.
+        /// The subjects that it may publish to, and those that it may subscribe to.
         public var publish, subscribe: [String]
 
         /// A gateway, which sends under its own name and hears its own answers.

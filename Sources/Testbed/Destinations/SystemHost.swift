@@ -3,7 +3,7 @@ import Synchronization
 
 /// Why a real system cannot be used.
 public struct SystemFault: Error, CustomStringConvertible {
-    /// What went wrong, and what to do where that is known.
+    /// The fault, and the remedy where that is known.
     public let description: String
 
     public init(_ description: String) { self.description = description }
@@ -152,12 +152,12 @@ public final class SystemHost: Sendable {
         throw SystemFault("\(address) does not answer: \(logTail)")
     }
 
-    /// What a server answers.
+    /// The answer of a server.
     ///
     /// - Throws: ``SystemFault`` when it does not answer, or with a status of 400 or more.
     public func get(_ address: String) async throws -> Data { try await ask([address], address) }
 
-    /// What a server answers to an empty POST, as ``get(_:)`` does.
+    /// The answer of a server to an empty POST, as ``get(_:)`` does.
     @discardableResult
     public func post(_ address: String) async throws -> Data {
         try await ask(["-X", "POST", address], address)

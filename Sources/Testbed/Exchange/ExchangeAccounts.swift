@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a client learns about itself: profile, consents, clients, devices.
+/// A client's view of itself: profile, consents, clients, devices.
 extension StandInExchange {
     private func patientJSON(_ patient: ExchangePatient) -> ExchangeJSON {
         [

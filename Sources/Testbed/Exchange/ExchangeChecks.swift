@@ -1,6 +1,6 @@
 import Foundation
 
-/// What became of one entry.
+/// The outcome of one entry.
 enum EntryResult {
     case stored(StoredObservation)
     case refused(Int, String)
@@ -225,7 +225,7 @@ struct EntryRefusal: Error {
 }
 
 extension ExchangeJSON {
-    /// What the database's JSON type cannot hold, in its words; nil when it can hold this value.
+    /// The fault that the database's JSON type finds, in its words; nil when it can hold this value.
     var firstUnstorable: String? {
         switch self {
         case .number(let value) where !value.isFinite:

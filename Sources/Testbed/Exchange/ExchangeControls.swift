@@ -1,6 +1,6 @@
 import Foundation
 
-/// What tests and the demo ask the exchange, and tell it to do.
+/// The questions and orders of tests and the demo to the exchange.
 extension StandInExchange {
     // MARK: Faults
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What an endpoint of the exchange is for; faults can be aimed at one.
+/// The purpose of an endpoint of the exchange; faults can be aimed at one.
 public enum ExchangeRoute: Sendable, Hashable, CaseIterable {
     /// `/health`
     case health

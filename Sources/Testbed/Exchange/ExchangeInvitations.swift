@@ -43,7 +43,7 @@ extension StandInExchange {
         }
     }
 
-    /// What redeeming names as `token_endpoint`; nil for the truth. A real server behind a proxy
+    /// The `token_endpoint` that redeeming names; nil for the truth. A real server behind a proxy
     /// may name `http:` here.
     public func advertiseTokenEndpoint(_ url: String?) { advertisedTokenEndpoint = url }
 

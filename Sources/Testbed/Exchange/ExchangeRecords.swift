@@ -53,7 +53,7 @@ public struct ExchangeRequestRecord: Sendable, Hashable {
     public var method: String
     /// The path without query; tokens and ids are replaced by `*`.
     public var path: String
-    /// What the endpoint is for.
+    /// The purpose of the endpoint.
     public var route: ExchangeRoute
     /// The entries of a bundle that could be read.
     public var entries: Int?

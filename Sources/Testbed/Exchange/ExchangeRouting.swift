@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a path leads to. Paths are exact: case and slashes count.
+/// The target of a path. Paths are exact: case and slashes count.
 enum ExchangeEndpoint: Hashable {
     case badHost
     case notFound
@@ -152,7 +152,7 @@ extension StandInExchange {
         }
     }
 
-    /// What the framework asks before it looks at a request: can I answer in a form you take, who
+    /// The questions of the framework before it looks at a request: can I answer in a form you take, who
     /// are you, is this method known here. In that order: 406, 401, 405.
     func refusalAtTheDoor(
         _ request: ExchangeRequest, _ work: ExchangeWork, methods: [String], accepts: Set<String>
@@ -200,7 +200,7 @@ extension StandInExchange {
         }
     }
 
-    /// What the FHIR endpoints can answer in.
+    /// The forms in which the FHIR endpoints can answer.
     var fhirMediaTypes: Set<String> {
         version == .head ? ["application/json", "application/fhir+json"] : ["application/json"]
     }
@@ -220,7 +220,7 @@ struct ExchangeAnswerError: Error {
     init(_ answer: ExchangeAnswer) { self.answer = answer }
 }
 
-/// What is wrong with an access token. The body never says; only the header does.
+/// The fault of an access token. The body never says; only the header does.
 enum ExchangeTokenFault: Error {
     case missing, invalid, expired
 

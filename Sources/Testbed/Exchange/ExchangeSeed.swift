@@ -6,7 +6,7 @@ public struct ExchangeCode: Sendable, Hashable {
     public var system: String
     /// The code, with the schema's version: `omh:heart-rate:2.0`.
     public var code: String
-    /// What a person calls it.
+    /// The name that a person gave it.
     public var text: String
 
     /// The coding system of Open mHealth.
@@ -79,7 +79,7 @@ public struct ExchangePractitionerKey: Sendable, Hashable {
     public var organizations: [Int]
 }
 
-/// What is in the exchange's database when it starts.
+/// The content of the exchange's database when it starts.
 ///
 /// ``standard`` has the shape of the exchange's own seed with a gateway added by the operator:
 /// following docs/develop/exchange.md, "Knowing oneself", it leads patient 40001 to device 70007.

@@ -142,7 +142,7 @@ extension FHIRShape {
         "profile": .list(.text), "security": .list(coding), "tag": .list(coding),
     ])
 
-    /// What an Observation and each of its components can say.
+    /// The members that an Observation and each of its components can have.
     private static let value: [String: FHIRShape] = [
         "code": concept, "modifierExtension": .list(.anything), "valueQuantity": .anything,
         "valueCodeableConcept": concept, "valueString": .words, "valueBoolean": .boolean,

@@ -10,7 +10,7 @@ import Synchronization
 public final class FaultProxy: Sendable {
     /// Where it listens: the path of a socket, or the number of a port of 127.0.0.1.
     public let socketPath: String
-    /// What goes wrong.
+    /// The faults.
     public let script: NetworkFaultScript
 
     private struct State {

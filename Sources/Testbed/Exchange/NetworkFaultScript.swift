@@ -2,7 +2,7 @@ import Basics
 
 /// Something that happens to the bytes of one connection.
 public struct ConnectionFault: Sendable, Hashable {
-    /// What happens.
+    /// The event.
     public enum Act: Sendable, Hashable, CaseIterable {
         /// Nothing comes through any more, and neither side gets an error.
         case drop
@@ -43,7 +43,7 @@ public struct ConnectionFault: Sendable, Hashable {
         case bodyEnd
     }
 
-    /// What happens.
+    /// The event.
     public var act: Act
     /// Which way the bytes were going.
     public var direction: Direction
@@ -93,7 +93,7 @@ extension ConnectionFault: CustomStringConvertible {
 
 /// Which connections go wrong, and how; the same for the same seed.
 public struct NetworkFaultScript: Sendable, Hashable {
-    /// What happens to each connection in turn, nil being nothing; nothing after the last.
+    /// The fault of each connection in turn, nil being nothing; nothing after the last.
     public var faults: [ConnectionFault?]
 
     /// A script of so many connections.

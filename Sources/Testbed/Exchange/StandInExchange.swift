@@ -207,7 +207,7 @@ public actor StandInExchange {
     }
 }
 
-/// What one request's work is subject to, and what became of it.
+/// The conditions of one request's work, and its outcome.
 struct ExchangeWork {
     let fault: ExchangeFault?
     let logNumber: Int

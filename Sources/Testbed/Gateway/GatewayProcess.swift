@@ -18,7 +18,7 @@ public actor GatewayProcess {
 
     /// The program.
     public nonisolated let binary: URL
-    /// What its commands are run with.
+    /// The environment of its commands.
     public nonisolated let environment: [String: String]
     private nonisolated let daemonVariables: [String: String]
     private var daemon: ChildProcess?

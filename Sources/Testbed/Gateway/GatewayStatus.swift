@@ -1,6 +1,6 @@
 import Foundation
 
-/// What `edge-gateway status --json` says, as far as the testbed looks at it (docs/api.yaml).
+/// The output of `edge-gateway status --json`, as far as the testbed looks at it (docs/api.yaml).
 ///
 /// Read on its own, not shared with the product: a field that the product renames must be noticed.
 public struct GatewayStatus: Decodable, Sendable {
@@ -8,7 +8,7 @@ public struct GatewayStatus: Decodable, Sendable {
     public struct Sensor: Decodable, Sendable {
         /// Its Bluetooth address.
         public var address: String
-        /// What people call it.
+        /// The name that people gave it.
         public var name: String
         /// Where its link is.
         public var link: String
@@ -26,7 +26,7 @@ public struct GatewayStatus: Decodable, Sendable {
 
     /// A destination beside the enrollments, with its own books.
     public struct Destination: Decodable, Sendable {
-        /// What it was added as.
+        /// The name it was added under.
         public var name: String
         /// Why its delivery is held, if it is.
         public var held: String?
@@ -82,15 +82,15 @@ public struct GatewayStatus: Decodable, Sendable {
         public var name: String
         /// When it began, RFC 3339.
         public var since: String
-        /// What is not well, for people.
+        /// The message, for people.
         public var message: String
-        /// What to do.
+        /// The remedy.
         public var advice: String
     }
 
     /// Whether nothing needs a person.
     public var well: Bool
-    /// What does.
+    /// The items that do.
     public var health: [Health]
     /// Known sensors.
     public var sensors: [Sensor]
@@ -123,7 +123,7 @@ extension GatewayProcess {
         return try Self.status(String(answer[head.upperBound...]))
     }
 
-    /// What the daemon answers at its socket; empty if it does not.
+    /// The daemon's answer at its socket; empty if there is none.
     nonisolated func answer() async throws -> String {
         let client = SlowClient(environment["EDGE_GATEWAY_SOCKET"] ?? "")
         client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

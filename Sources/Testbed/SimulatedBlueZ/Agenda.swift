@@ -1,6 +1,6 @@
 import Basics
 
-/// What is due and when: a heap ordered by time, then by the order of entry.
+/// The work that is due and when: a heap ordered by time, then by the order of entry.
 ///
 /// A value without a clock; its owner passes the time in.
 struct Agenda<Action> {

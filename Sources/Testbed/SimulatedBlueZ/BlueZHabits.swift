@@ -47,14 +47,14 @@ public struct BlueZHabits: Sendable, Hashable {
     /// Whether subscribing to an encrypted characteristic without a bond is never answered, instead
     /// of refused.
     public var encryptedStartNotifyHangs = false
-    /// What `AcquireNotify` answers with.
+    /// The answer of `AcquireNotify`.
     public var socketAnswer = SocketAnswer.socket
     /// The MTU that it tells.
     public var mtu: UInt16 = 517
     /// Bytes that a socket of notifications may hold; nil for what the kernel gives, as bluetoothd does.
     public var socketBytes: Int?
 
-    /// What may come where a socket should.
+    /// The answers that may come in place of a socket.
     public enum SocketAnswer: Sendable, Hashable {
         /// A socket of packets.
         case socket

@@ -44,7 +44,7 @@ public enum BlueZFault {
     public static let gattNotConnected = failed("Not connected")
     public static let abortByLocal = failed("le-connection-abort-by-local")
     public static let tooManyLinks = failed("le-connection-concurrent-connection-limit")
-    /// What a pending `Connect` gets when `Disconnect` is called, on LE too.
+    /// The answer to a pending `Connect` when `Disconnect` is called, on LE too.
     public static let connectCanceled = failed("br-connection-canceled")
     public static let authenticationCanceled = of(
         "AuthenticationCanceled", "Authentication Canceled")

@@ -1,6 +1,6 @@
 import BlueZ
 
-/// What `Introspect` answers, for tools that browse the bus.
+/// The answer of `Introspect`, for tools that browse the bus.
 extension BluetoothWorld {
     private static let methods: [String: [(name: String, taken: String, given: String)]] = [
         BlueZName.adapter: [

@@ -51,7 +51,7 @@ extension BluetoothWorld {
             kind: .call, path: agent.path, interface: "org.bluez.Agent1", member: member,
             destination: agent.name, body: body)
         call.serial = UInt32(truncatingIfNeeded: number)
-        // What is only to be shown is not waited for.
+        // A code that is only to be shown is not waited for.
         call.isReplyUnwanted = member == "DisplayPasskey"
         send(call)
     }

@@ -4,7 +4,7 @@ import BlueZ
 /// The radio and bluetoothd as one value: it takes method calls and the time, and gives replies and
 /// signals. No bus and no clock: `SimulatedBlueZ` lends it both.
 struct BluetoothWorld {
-    /// What happens by itself.
+    /// The events that happen by themselves.
     enum Action {
         case advert(strap: String)
         case frames(strap: String)
@@ -109,7 +109,7 @@ struct BluetoothWorld {
         var isOpen = false
     }
 
-    /// What bluetoothd keeps on disk.
+    /// The data that bluetoothd keeps on disk.
     struct StoredDevice {
         var isPaired: Bool
         var isTrusted: Bool

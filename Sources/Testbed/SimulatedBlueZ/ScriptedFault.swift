@@ -2,7 +2,7 @@ import BlueZ
 
 /// Something that goes wrong with a method call.
 public struct ScriptedFault: Sendable, Hashable {
-    /// What happens in place of, or beside, the method's work.
+    /// The event in place of, or beside, the method's work.
     public enum Effect: Sendable, Hashable {
         /// Nothing is done and an error comes back.
         case error(DBusFault)
@@ -22,7 +22,7 @@ public struct ScriptedFault: Sendable, Hashable {
     public var address: String?
     /// How many calls it hits; nil for all until it is cleared.
     public var times: Int?
-    /// What happens.
+    /// The event.
     public var effect: Effect
 
     public init(_ member: String, of address: String? = nil, times: Int? = 1, _ effect: Effect) {

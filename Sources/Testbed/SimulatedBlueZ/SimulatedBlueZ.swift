@@ -339,7 +339,7 @@ extension SimulatedBlueZ.Pace {
         return clock.now - FastClock.epoch
     }
 
-    /// What a second of its clock is in the world.
+    /// The length of a second of its clock in the world.
     fileprivate var factor: Double {
         guard case .realTime(let speed) = self else { return 1 }
         return speed

@@ -1,6 +1,6 @@
 /// A Bluetooth sensor and its patient.
 public struct SimulatedStrap: Sendable {
-    /// What the sensor asks for before its measurement may be read or subscribed to.
+    /// The bond that the sensor asks for before its measurement may be read or subscribed to.
     public enum Security: Sendable, Hashable {
         /// Nothing, as nearly all straps.
         case open
@@ -26,7 +26,7 @@ public struct SimulatedStrap: Sendable {
     public var rssi: Int16
     /// Whether it is switched on when the simulation starts.
     public var isOnAir: Bool
-    /// What it asks for.
+    /// The bond that it asks for.
     public var security: Security
     /// UUIDs in its adverts.
     public var advertisedServices: [String]

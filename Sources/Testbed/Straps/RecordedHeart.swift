@@ -17,7 +17,7 @@ public struct RecordedHeart: Sendable, Hashable {
         case tooLong
     }
 
-    /// What a human heart can do: 300 beats a minute at one end, a pause of 3 s at the other.
+    /// The range of a human heart: 300 beats a minute at one end, a pause of 3 s at the other.
     public static let plausibleMilliseconds = 200...3000
 
     /// A day and a half at 60 beats a minute; a longer file is a mistake.

@@ -14,7 +14,7 @@ public struct PackedFrame: Sendable, Hashable {
 /// the same bytes. Every RR interval goes out exactly once, in order; what a frame has no room for
 /// goes out in another frame at the same instant.
 public struct StrapPacker: Sendable {
-    /// What fits in one notification at the smallest ATT_MTU of 23 octets.
+    /// The bytes that fit in one notification at the smallest ATT_MTU of 23 octets.
     public static let frameBytesMax = 20
     /// How many beats the rate is averaged over; chest straps smooth over a few seconds.
     public static let averagedBeats = 4

@@ -1,6 +1,6 @@
-/// What kind of sensor a strap is: which fields its frames have and how it behaves off the skin.
+/// The kind of sensor that a strap is: which fields its frames have and how it behaves off the skin.
 public struct StrapStyle: Sendable, Hashable {
-    /// What the two contact bits say (HRS v1.0 §3.1.1.2).
+    /// The meaning of the two contact bits (HRS v1.0 §3.1.1.2).
     public enum Contact: Sendable, Hashable {
         /// The sensor cannot tell: both bits stay clear.
         case notSupported
@@ -8,7 +8,7 @@ public struct StrapStyle: Sendable, Hashable {
         case supported(lostSeconds: [Range<Int>] = [])
     }
 
-    /// What the rate shows while the sensor is off the skin.
+    /// The rate while the sensor is off the skin.
     public enum RateWithoutContact: Sendable, Hashable {
         /// Zero beats a minute.
         case zero
@@ -16,15 +16,15 @@ public struct StrapStyle: Sendable, Hashable {
         case frozen
     }
 
-    /// What the contact bits say.
+    /// The contact bits.
     public var contact: Contact
-    /// What the rate shows off the skin.
+    /// The rate off the skin.
     public var rateWithoutContact: RateWithoutContact
     /// Whether frames carry RR intervals.
     public var sendsRRIntervals: Bool
     /// Every how many frames the energy is included; nil for never.
     public var framesPerEnergy: Int?
-    /// What the patient uses up, in kilojoules a minute; rest is about 5.
+    /// The patient's energy in kilojoules a minute; rest is about 5.
     public var kilojoulesPerMinute: Int
     /// Whether the rate is always written in 16 bits, not only above 255.
     public var alwaysWideRate: Bool

@@ -37,7 +37,7 @@ public final class SlowClient: Sendable {
         _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 
-    /// What has come so far.
+    /// The bytes that have come so far.
     public func received() -> String {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {

@@ -3,11 +3,11 @@ import Foundation
 /// The real `edge-gateway` in a world of its own: a dbus-daemon, a simulated bluetoothd with straps, and
 /// a stand-in exchange; in the host's time or, with the preloaded FastTime, in one that runs fast.
 package struct TestWorld: Sendable {
-    /// What a world has. Each part has a default that a test need not think of.
+    /// The parts of a world. Each part has a default that a test need not think of.
     package struct Setup: Sendable {
         /// How many of ``TestWorld/addresses`` are straps.
         package var straps = 1
-        /// What beats in them; nil for an hour that was recorded.
+        /// The heart in them; nil for an hour that was recorded.
         package var heart: RecordedHeart?
         /// Whether straps send of their own accord.
         package var sendsFrames = true
@@ -18,7 +18,7 @@ package struct TestWorld: Sendable {
         /// The exchange's version and what it knows.
         package var version: ExchangeVersion = .head
         package var seed: ExchangeSeed = .standard
-        /// What goes wrong between gateway and exchange, once the proxy is not calm; nil for no proxy.
+        /// The faults between gateway and exchange, once the proxy is not calm; nil for no proxy.
         package var network: NetworkFaultScript?
         /// Seconds of the world for one of an idle host; nil for the host's own time.
         package var speed: Int64?
@@ -240,7 +240,7 @@ package struct TestWorld: Sendable {
         }
     }
 
-    /// What speaks against the exchange having each delivered sample once, and against no request of ours
+    /// The evidence against the exchange having each delivered sample once, and against no request of ours
     /// having raced another; empty when nothing does.
     package func deliveryFaults(_ balance: GatewayStatus.Balance) async -> [String] {
         var faults: [String] = []

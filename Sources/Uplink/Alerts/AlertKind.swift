@@ -5,7 +5,7 @@ import OfflineQueue
 public protocol AlertKind: Sendable {
     /// Its name on the command line.
     static var name: String { get }
-    /// What it is, one line.
+    /// A description, one line.
     static var summary: String { get }
     /// Its settings.
     static var fields: [SettingField] { get }
@@ -81,7 +81,7 @@ public struct AlertMessage: Sendable, Hashable {
     }
 }
 
-/// What an alert needs from the gateway.
+/// The parts that an alert needs from the gateway.
 public struct AlertParts: Sendable {
     /// How servers are reached that speak HTTP.
     public var transport: any HTTPTransport
@@ -90,7 +90,7 @@ public struct AlertParts: Sendable {
     /// The time.
     public var now: ClockReading
 
-    /// What is given.
+    /// The settings as given.
     public init(transport: any HTTPTransport, network: CurlSettings, now: ClockReading) {
         self.transport = transport
         self.network = network
@@ -100,7 +100,7 @@ public struct AlertParts: Sendable {
 
 /// Why a message was not taken. Holds no address and no secret.
 public struct AlertFault: Error, Hashable, Sendable {
-    /// What happened.
+    /// The event.
     public var message: String
     /// How long the server asks to wait.
     public var retryAfter: Duration?

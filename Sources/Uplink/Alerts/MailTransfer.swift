@@ -8,7 +8,7 @@ struct MailTransfer: Sendable {
     let login: Login?
     let settings: CurlSettings
 
-    /// What a server says along the way.
+    /// The answers of a server along the way.
     private static let answerBytesMax = 64 << 10
 
     /// Sends a mail once. Cancelling the task aborts it within about a second.
@@ -86,7 +86,7 @@ struct MailTransfer: Sendable {
         }
     }
 
-    /// What happened. What the server says is not in it: servers quote addresses.
+    /// The event. The server's words are not in it: servers quote addresses.
     private func fault(_ easy: UnsafeMutableRawPointer, _ code: CURLcode) -> AlertFault {
         var status = 0
         _ = ccurl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)

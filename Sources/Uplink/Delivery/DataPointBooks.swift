@@ -1,6 +1,6 @@
 import OfflineQueue
 
-/// What became of the data points of each kind since the delivery began. The store counts samples, which is to
+/// The outcome of the data points of each kind since the delivery began. The store counts samples, which is to
 /// say heart rates: what becomes of RR intervals is seen here alone.
 public struct DataPointBooks: Sendable, Hashable {
     /// A kind of data point, as far as destinations treat them differently.
@@ -10,7 +10,7 @@ public struct DataPointBooks: Sendable, Hashable {
         case rrInterval = "rr-interval"
     }
 
-    /// What became of those of one kind.
+    /// The outcome of those of one kind.
     public struct Count: Sendable, Hashable {
         /// The destination has them.
         public var delivered = 0

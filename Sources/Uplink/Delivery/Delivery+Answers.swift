@@ -225,7 +225,7 @@ extension Delivery {
         let wasLastAttempt = batch.isLastAttempt
         batch.fail(indices, alone: alone, complaint, isSilence: isSilence, settings)
         restsUntil = now + settings.resendPause
-        // What is sent behind a suspect's last attempt is another sample, which need not rest; and the
+        // The request behind a suspect's last attempt has another sample, which need not rest; and the
         // sooner it is stored, the surer it is that the exchange works.
         guard !wasLastAttempt || isSilence else { return }
         let attempt = batch.isHalving ? 1 : batch.failures

@@ -1,6 +1,6 @@
 import Basics
 
-/// What a delivery waits for: a reason that is to go away, a time, samples, the store.
+/// The thing that a delivery waits for: a reason that is to go away, a time, samples, the store.
 extension Delivery {
     /// The reason of a hold was checked.
     public mutating func probed(isMended: Bool, _ now: Uptime) {
@@ -68,7 +68,7 @@ extension Delivery {
         notBefore = shared.wait(for: due)
     }
 
-    /// What became of samples was written to the store.
+    /// The outcomes of samples were written to the store.
     public mutating func storeWorked() {
         storeFailures = 0
     }

@@ -6,7 +6,7 @@ import OfflineQueue
 /// Ask ``step(_:)`` what to do, do it, and report what came of it; until then the answer is to wait,
 /// so that never two requests of a delivery are under way.
 public struct Delivery: Sendable {
-    /// What a person sees of it.
+    /// The state that a person sees.
     public enum State: Hashable, Sendable {
         /// Nothing is under way.
         case idle
@@ -20,7 +20,7 @@ public struct Delivery: Sendable {
         case held(HoldReason, nextProbe: Uptime)
     }
 
-    /// What to do now.
+    /// The next step.
     public enum Step: Hashable, Sendable {
         /// Take the oldest samples, but of ``Delivery/heldPatients``, and report
         /// ``Delivery/fetched(_:patients:hasMore:arrivalsPerSecond:_:)``.
@@ -53,11 +53,11 @@ public struct Delivery: Sendable {
         public var attempts: Int
     }
 
-    /// What became of one of the fetched data points.
+    /// The outcome of one of the fetched data points.
     public struct Resolved: Hashable, Sendable {
         /// Its position among what was fetched.
         public var index: Int
-        /// What to settle it as.
+        /// The outcome to settle it as.
         public var outcome: SettledSample.Outcome
     }
 
@@ -100,7 +100,7 @@ public struct Delivery: Sendable {
     var notSentInRow = 0
     var storeFailures = 0
     var isTrial = false
-    /// What fails now; nil after an attempt that did not, and while samples are held.
+    /// The present fault; nil after an attempt without one, and while samples are held.
     public internal(set) var trouble: Trouble?
     /// When the destination last took a data point; nil if it has not since the start.
     public internal(set) var latestDelivery: Uptime?
@@ -137,7 +137,7 @@ public struct Delivery: Sendable {
         if let unansweredSince { rest(unansweredSince) }
     }
 
-    /// What a person sees of it.
+    /// The state that a person sees.
     public var state: State {
         if let hold { return .held(hold.reason, nextProbe: hold.nextProbe) }
         if case .sending = activity { return .inFlight }
@@ -162,7 +162,7 @@ public struct Delivery: Sendable {
         interval.pause(after: .zero, arrivals: arrivalsPerSecond).upperBound
     }
 
-    /// What to do at `now`.
+    /// The next step at `now`.
     public mutating func step(_ now: Uptime) -> Step {
         guard activity == .none else { return .wait(until: nil) }
         if let hold {

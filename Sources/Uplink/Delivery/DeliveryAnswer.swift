@@ -1,6 +1,6 @@
 import Basics
 
-/// What came of one attempt to deliver data points.
+/// The result of one attempt to deliver data points.
 public enum DeliveryAnswer: Hashable, Sendable {
     /// One answer per data point, in order.
     case entries([EntryAnswer])
@@ -13,9 +13,9 @@ public enum DeliveryAnswer: Hashable, Sendable {
     case tooLarge
     /// Not taken: something in it is not as it must be.
     case malformed
-    /// What was taken is unknown: an error, or an answer that cannot be believed.
+    /// It is unknown what was taken: an error, or an answer that cannot be believed.
     case unclear(String)
-    /// What was taken is unknown: no whole answer came. As likely the network's doing as the
+    /// It is unknown what was taken: no whole answer came. As likely the network's doing as the
     /// destination's.
     case unanswered(String)
     /// Not taken, until a person acts. Checked again at the given uptime, or in a

@@ -1,6 +1,6 @@
 /// The samples a delivery is busy with, by their positions, and what is left to do for them.
 struct DeliveryBatch: Sendable {
-    /// What a destination said when it did not take a sample, as a dead letter has it.
+    /// A destination's words when it did not take a sample, as a dead letter has it.
     struct Complaint: Sendable, Hashable {
         /// `refused-` and the status, or `refused-without-reason`.
         var reason = "refused-without-reason"
@@ -67,7 +67,7 @@ struct DeliveryBatch: Sendable {
             return ([suspect], true)
         }
         guard !work.isEmpty else { return nil }
-        // What is known to fail need not be tried again: it is taken apart first.
+        // A batch that is known to fail need not be tried again: it is taken apart first.
         while isHalving, work[0].isKnownBad, work[0].indices.count > 1 {
             split(work.removeFirst().indices)
         }

@@ -8,18 +8,18 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var trouble: Delivery.Trouble?
     /// Why the last attempt delivered nothing, in words without secrets and measurements.
     public var fault: String?
-    /// What a person does about it, where the kind of destination does not say it.
+    /// The remedy, for a person, where the kind of destination does not say it.
     public var faultAdvice: String?
-    /// What came of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the
+    /// The result of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the
     /// first.
     public var lastAnswer: String?
     /// When the destination last took a data point; nil if it has not since the start.
     public var latestDelivery: Uptime?
     /// How much waited, minute by minute.
     public var backlog: Backlog
-    /// What does not work there while samples are delivered, in words.
+    /// The parts that do not work there while samples are delivered, in words.
     public var partialFault: String?
-    /// What became of the data points of each kind since the start.
+    /// The outcome of the data points of each kind since the start.
     public var dataPoints = DataPointBooks()
 
     /// A fault may pass by itself within this time, or within this many attempts.

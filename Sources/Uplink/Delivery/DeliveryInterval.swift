@@ -30,7 +30,7 @@ struct DeliveryInterval: Sendable {
     /// Where so many of them did it is doubled. Of an idle exchange's answers one in seven or eight meets
     /// the others of the same gateway, and so many of 16 do once in 5,000 times.
     static let busyMin = 8
-    /// What takes longer than the quickest by more than a quarter has met others.
+    /// A request that takes longer than the quickest by more than a quarter has met others.
     static let crowdedFactor = 1.25
     /// An answer that takes more than this part of the interval keeps the exchange too busy, whatever the
     /// reason is: at 0.6 s eight straps ask for as much as one of its workers can do in 5 s.

@@ -32,9 +32,9 @@ public struct DeliverySettings: Sendable, Hashable {
     /// Between two looks at the reason of a hold: at most one a minute.
     public var probePause = Duration.seconds(60)
     /// After a delivery behind which nothing waits, or a look into an empty queue, before the next.
-    /// What comes meanwhile goes out in one request instead of many.
+    /// Samples that come meanwhile go out in one request instead of many.
     public var interval = Duration.seconds(30)
-    /// What becomes of it where the exchange has time for more requests. Where it is not shorter, the
+    /// The interval where the exchange has time for more requests. Where it is not shorter, the
     /// interval is always the same.
     public var shortestInterval = Duration.seconds(30)
     /// The longest `Retry-After` believed.
@@ -49,7 +49,7 @@ public struct DeliverySettings: Sendable, Hashable {
     /// among 100 takes 8 failures and its last attempts 4; four that follow one another are found before
     /// anything is stored.
     public var halvingFailuresMax = 40
-    /// What is not delivered at all.
+    /// The flags of samples that are not delivered at all.
     public var policy = DeliveryPolicy()
 
     /// The shortest interval of a delivery to an exchange. It fetches when the oldest frame is 5 s old, with the

@@ -9,7 +9,7 @@ public struct DeliveryPolicy: Sendable, Hashable {
     /// The default: the sensor itself says that it measured nothing (no skin contact, a rate of 0),
     /// no heart beats like that, or its time is unknown.
     ///
-    /// What only seems odd beside other measurements goes out: a pacemaker's intervals freeze, and a
+    /// A sample that only seems odd beside other measurements goes out: a pacemaker's intervals freeze, and a
     /// tachycardia jumps, and just these must not be missing. What is dropped is never sent.
     public static let withheldByDefault: Plausibility = [
         .contactLost, .zeroRate, .outOfRange, .uncertainTime,
@@ -43,10 +43,10 @@ public struct DeliveryPolicy: Sendable, Hashable {
 
     /// The measurement in a sample, or why it is withheld.
     ///
-    /// What came before a sample was judged when it was stored, and is in its flags; what it tells
+    /// The stretch before a sample was judged when it was stored, and is in its flags; what it tells
     /// by itself is judged again.
     func judge(_ sample: PendingSample) -> Result<HeartRateMeasurement, Withheld> {
-        // What is stored has passed the policy it was recorded under; lenient reads it the same.
+        // A stored frame has passed the policy it was recorded under; lenient reads it the same.
         guard let measurement = try? HeartRateMeasurement(frame: sample.frame, policy: .lenient)
         else {
             return .failure(Withheld(reason: Self.undecodable))

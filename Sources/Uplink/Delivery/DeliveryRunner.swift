@@ -91,7 +91,7 @@ public actor DeliveryRunner {
     /// Delivers until the task is cancelled.
     public func run() async {
         delivery.resume(uptime)
-        // What an earlier delivery of this enrollment held is this one's to find out.
+        // This delivery has to find out what an earlier one of this enrollment held.
         await queue.setHolds(enrollment: enrollmentID, patients: [:])
         await destination.begin()
         while !Task.isCancelled {

@@ -2,13 +2,13 @@ import OfflineQueue
 
 /// A data point on its way out.
 public struct OutgoingPoint: Sendable, Hashable {
-    /// What is delivered.
+    /// The data point to deliver.
     public var point: DataPoint
     /// The patient it is of; nil: the enrollment's own.
     public var patient: String?
     /// The number of the sensor it came from.
     public var sensorID: Int64
-    /// What that sensor says about itself.
+    /// The sensor's facts about itself.
     public var strap: StrapDatasheet
 
     /// A data point of the enrollment's own patient, unless another is named.
@@ -23,7 +23,7 @@ public struct OutgoingPoint: Sendable, Hashable {
     }
 }
 
-/// What became of entries of the gap ledger.
+/// The outcome of entries of the gap ledger.
 public enum LedgerAnswer: Hashable, Sendable {
     /// All of them are stored, now or before.
     case stored
@@ -55,9 +55,9 @@ public protocol Destination: Sendable {
     /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
     /// nil after one that did. Read after ``deliver(_:alone:)``; what is done later may change it.
     var fault: String? { get async }
-    /// What a person does about that fault, where the kind's own words do not say it.
+    /// The remedy for that fault, where the kind's own words do not say it.
     var faultAdvice: String? { get async }
-    /// What does not work there while samples are delivered, in words for a person.
+    /// The parts that do not work there while samples are delivered, in words for a person.
     var partialFault: String? { get async }
     /// Whether it shows the gateway's state to people.
     var showsState: Bool { get }

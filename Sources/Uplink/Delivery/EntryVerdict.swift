@@ -1,4 +1,4 @@
-/// What a destination's word on one entry means for the sample.
+/// The meaning of a destination's word on one entry for the sample.
 public enum EntryVerdict: Hashable, Sendable {
     /// Stored now.
     case stored
@@ -22,9 +22,9 @@ extension EntryVerdict {
     var isNotWanted: Bool { if case .notWanted = self { true } else { false } }
 }
 
-/// What a destination said of one entry.
+/// A destination's word on one entry.
 public struct EntryAnswer: Hashable, Sendable {
-    /// What it means.
+    /// The meaning.
     public var verdict: EntryVerdict
     /// The status of the entry in the destination's own numbers, 0 if there was none.
     public var status: Int

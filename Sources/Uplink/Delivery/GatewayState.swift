@@ -4,7 +4,7 @@ public struct GatewayState: Sendable, Hashable {
     public struct Strap: Sendable, Hashable {
         /// The number of the sensor.
         public var id: Int64
-        /// What people call it.
+        /// The name that people gave it.
         public var name: String
         /// Whether its link is up and frames come.
         public var isStreaming: Bool
@@ -17,7 +17,7 @@ public struct GatewayState: Sendable, Hashable {
         }
     }
 
-    /// What `GET /v1/fleet` answers, as JSON.
+    /// The answer of `GET /v1/fleet`, as JSON.
     public var report: [UInt8]
     /// The gateway's version.
     public var version: String

@@ -50,9 +50,9 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// What it means, one line.
+    /// The meaning, one line.
     public var meaning: String { words.meaning }
-    /// What a person does about it, one line. Delivery resumes by itself.
+    /// The remedy, for a person, one line. Delivery resumes by itself.
     public var remedy: String { words.remedy }
 
     // One switch, so that the compiler asks for the words of a new reason.

@@ -26,7 +26,7 @@ public enum Resolution: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// What its data points are, in their identities.
+    /// The kind of its data points, in their identities.
     var kind: DataPointKind {
         switch self {
         case .raw: .heartRate
@@ -51,7 +51,7 @@ public enum Resolution: String, Sendable, Hashable, CaseIterable {
 struct SampleGroup: Sendable {
     /// In order of arrival, never empty, all of one segment, with none missing between them.
     var samples: [PendingSample]
-    /// What their average is of; nil for a sample that goes out as it is.
+    /// The kind of their average; nil for a sample that goes out as it is.
     var window: Range<UTC>?
 
     /// A window is closed at this many samples, a rate of 33 a second: a bound for what has to be in

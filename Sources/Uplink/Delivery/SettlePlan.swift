@@ -110,7 +110,7 @@ struct SettlePlan: Sendable {
         return intervals.reversed()
     }
 
-    /// What the delivery is to know: nil for each data point, then the outcomes of samples that are part of
+    /// The outcomes for the delivery: nil for each data point, then the outcomes of samples that are part of
     /// none.
     var known: [SettledSample.Outcome?] { outcomes + withheld.filter { $0 != nil } }
 
@@ -133,7 +133,7 @@ struct SettlePlan: Sendable {
         }
     }
 
-    /// What can be settled now.
+    /// The outcomes that can be settled now.
     var ready: [SettledSample] {
         var blocked: Set<Int64> = []
         var ready: [SettledSample] = []
@@ -154,7 +154,7 @@ struct SettlePlan: Sendable {
         return ready
     }
 
-    /// What became of a sample's heart rate: RR intervals that are refused take nothing from a rate that was
+    /// The outcome of a sample's heart rate: RR intervals that are refused take nothing from a rate that was
     /// delivered (``DataPointBooks`` counts them). Of a dead one also the data point it died of.
     private func outcome(
         ofSample index: Int

@@ -1,4 +1,4 @@
-/// What an answer holds, for a person.
+/// The content of an answer, for a person.
 public enum AnswerContent: String, Sendable {
     /// A page for people: of a proxy, a captive portal, a maintenance notice, or a server's
     /// software.
@@ -22,7 +22,7 @@ extension HTTPAnswer {
 
     private static let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
 
-    /// What the body is, for a person.
+    /// The kind of body, for a person.
     var content: AnswerContent {
         if isDocument { return .document }
         guard let first = body.first(where: { !Self.blanks.contains($0) }) else { return .empty }

@@ -1,4 +1,4 @@
-/// What a server says went wrong.
+/// A server's words about a fault.
 extension HTTPAnswer {
     /// The server's own sentence in a document that reports an error, or a short plain text; nil if there is none.
     /// It may quote what was sent.

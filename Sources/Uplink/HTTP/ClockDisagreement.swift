@@ -7,7 +7,7 @@ struct ClockDisagreement: Hashable {
     /// this machine's clock is not trusted.
     var ahead: Duration?
 
-    /// What the libraries that check tokens say.
+    /// The words of the libraries that check tokens.
     private static let words = [
         "issued at future", "issued in the future", "used too early", "not yet valid",
         "not valid yet",

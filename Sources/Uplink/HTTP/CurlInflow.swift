@@ -1,6 +1,6 @@
 import CCurl
 
-/// What has come in of one answer so far. The C callbacks below reach it through their context.
+/// The part of one answer that has come in so far. The C callbacks below reach it through their context.
 final class CurlInflow {
     let cancelled: CurlCancellation
     let bytesMax: Int

@@ -30,7 +30,7 @@ public struct Redirect: Sendable, Hashable {
         self.target = target
     }
 
-    /// What a person does about it.
+    /// The remedy, for a person.
     ///
     /// - Parameter setting: how the address is set.
     public func advice(_ setting: (Origin) -> String) -> String {

@@ -35,7 +35,7 @@ public enum TransportFault: Error, Hashable, Sendable {
     }
 }
 
-/// What was wrong with a TLS handshake.
+/// The fault of a TLS handshake.
 public enum TLSCause: Hashable, Sendable {
     /// The server's certificate is past its end.
     case expired
@@ -60,7 +60,7 @@ public enum TLSCause: Hashable, Sendable {
 }
 
 extension TransportFault: CustomStringConvertible {
-    /// What happened, in words for a technician.
+    /// A description of the event for a technician.
     public var description: String {
         switch self {
         case .dns: "the server's name could not be resolved"
@@ -79,7 +79,7 @@ extension TransportFault: CustomStringConvertible {
 }
 
 extension TLSCause: CustomStringConvertible {
-    /// What was wrong and what to look at.
+    /// The fault, and the place to look at.
     public var description: String {
         switch self {
         case .expired:
@@ -101,7 +101,7 @@ extension TLSCause: CustomStringConvertible {
 }
 
 extension TransportFault {
-    /// What happened, with the name of the host where it helps.
+    /// A description of the event, with the name of the host where it helps.
     public func description(at host: String) -> String {
         switch self {
         case .dns: "the server's name \(host) could not be resolved"

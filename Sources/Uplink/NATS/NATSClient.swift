@@ -5,7 +5,7 @@ import Foundation
 /// libnats's client of one connection.
 final class NATSClient {
     let events: NATSEvents
-    /// What the subjects of this connection's answers begin with: no other one's answer comes there.
+    /// The beginning of the subjects of this connection's answers: no other one's answer comes there.
     let inbox: String
     private let pointer: OpaquePointer
     private let token: UInt

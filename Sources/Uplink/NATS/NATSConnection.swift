@@ -4,11 +4,11 @@ import Basics
 struct NATSSettings: Sendable {
     /// The servers of one cluster; any of them will do.
     var servers: [NATSAddress]
-    /// What the server's operator sees of this client.
+    /// The name of this client for the server's operator.
     var name: String
     /// Who it is.
     var key: NKey
-    /// What the subjects of answers begin with; the server has to let this client hear what is below it.
+    /// The beginning of the subjects of answers; the server has to let this client hear what is below it.
     var inbox: String
     /// Authorities, client certificate, timeouts, and whether plain text is acceptable.
     var network: CurlSettings
@@ -22,7 +22,7 @@ struct NATSMessage: Sendable {
     var payload: [UInt8]
 }
 
-/// What became of a request.
+/// The outcome of a request.
 enum NATSOutcome: Hashable, Sendable {
     case answered([UInt8])
     /// Nobody listens, says the server: nobody has it.

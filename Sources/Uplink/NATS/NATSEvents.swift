@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the library's threads know a connection by: a number, so that one that calls late finds nothing
+/// The key by which the library's threads know a connection: a number, so that one that calls late finds nothing
 /// instead of freed memory.
 enum NATSRegistry {
     private struct State {
@@ -26,7 +26,7 @@ enum NATSRegistry {
     }
 }
 
-/// What happens on one connection, and who waits for it.
+/// The events of one connection, and the tasks that wait for them.
 final class NATSEvents: Sendable {
     private struct State {
         var number: UInt64 = 0

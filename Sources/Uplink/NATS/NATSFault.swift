@@ -21,7 +21,7 @@ enum NATSFault: Error, Hashable, Sendable {
 }
 
 extension NATSFault: CustomStringConvertible {
-    /// What happened, in words for a technician.
+    /// A description of the event for a technician.
     var description: String {
         switch self {
         case .noLibrary: "libnats is not installed on this machine"

@@ -2,9 +2,9 @@
 ///
 /// The seed stays where it was made; a server has the public key, and asks for a signature each time.
 public struct NKey: Sendable, Hashable {
-    /// What the key is made of. 32 bytes.
+    /// The seed of the key, 32 bytes.
     private let seed: [UInt8]
-    /// What the server's operator gets: `U` and 55 more characters.
+    /// The public key for the server's operator: `U` and 55 more characters.
     public let publicKey: String
 
     private static let seedBytes = Digests.ed25519SeedBytes

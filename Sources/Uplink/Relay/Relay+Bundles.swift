@@ -98,7 +98,7 @@ extension Relay {
         }
     }
 
-    /// What holds a patient may have changed when a sample is tried the next time, by whichever worker.
+    /// The reason that holds a patient may have changed when a sample is tried the next time, by whichever worker.
     private func forgetAttributions(
         heldIn answer: DeliveryAnswer, to points: [OutgoingPoint]
     ) async {

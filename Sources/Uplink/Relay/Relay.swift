@@ -17,7 +17,7 @@ public actor Relay {
 
     /// A request with what its answer takes.
     struct Pending {
-        /// What its gateway may write.
+        /// The patients for whom its gateway may write.
         var points: [OutgoingPoint]
         /// The answers that are known already, in the order of the request; nil for a point above.
         var known: [EntryAnswer?]
@@ -43,9 +43,9 @@ public actor Relay {
     var emptied: CheckedContinuation<Void, Never>?
     private var health: (isWell: Bool, at: Uptime)?
 
-    /// What gateways send to: this and their name.
+    /// The subject that gateways send to: this and their name.
     static let subject = "heart-rate"
-    /// What the answers to a gateway come below: this and its name.
+    /// The subject below which answers to a gateway come: this and its name.
     static let inbox = "_INBOX"
     /// The queue group of all relays of a clinic: each request goes to one of them.
     static let queue = "relay"

@@ -1,6 +1,6 @@
 import Basics
 
-/// What a relay answers to a request: the exchange's own answer, for the points of this request alone
+/// A relay's answer to a request: the exchange's own answer, for the points of this request alone
 /// (docs/operate/relay.md has the form).
 struct RelayAnswer: Sendable, Hashable {
     /// Instants in it are meant from the time of the answer on: clocks of two machines have nothing to do with
@@ -45,7 +45,7 @@ struct RelayAnswer: Sendable, Hashable {
             }
     }
 
-    /// What it means to a gateway that gets it at `now` and has sent so many points.
+    /// The meaning for a gateway that gets it at `now` and has sent so many points.
     func answer(count: Int, _ now: Uptime) -> DeliveryAnswer {
         switch content {
         case .entries(let entries):
@@ -164,7 +164,7 @@ extension EntryVerdict {
         }
     }
 
-    /// What cannot be understood says nothing about the sample.
+    /// An answer that cannot be understood says nothing about the sample.
     fileprivate init(relayWord word: String?, reason: String?) {
         self =
             switch word {

@@ -20,7 +20,7 @@ struct RelayBatcher: Sendable {
         var latest: Uptime
     }
 
-    /// What becomes of a request that comes.
+    /// The outcome of a request that comes.
     enum Admission: Sendable, Hashable {
         /// It waits for a worker.
         case waits
@@ -28,7 +28,7 @@ struct RelayBatcher: Sendable {
         case busy(retryAfter: Duration)
     }
 
-    /// What is to be done.
+    /// The actions.
     enum Step: Sendable, Hashable {
         /// A worker sends these in one bundle.
         case send([Job])
@@ -43,7 +43,7 @@ struct RelayBatcher: Sendable {
     /// How long a bundle that is not full waits for more. Gateways send every 5 s at most, so a tenth of that
     /// costs a reader little, and fills the bundles of a ward.
     static let gather = Duration.milliseconds(500)
-    /// What a bundle takes before any was seen (docs/develop/exchange.md: 0.6 to 0.8 s for a hundred entries).
+    /// The time of a bundle before any was seen (docs/develop/exchange.md: 0.6 to 0.8 s for a hundred entries).
     static let bundleTimeFirst = Duration.seconds(1)
     /// The weight of the newest bundle in the average is one of so many.
     private static let averageOf = 8
@@ -100,7 +100,7 @@ struct RelayBatcher: Sendable {
         return old
     }
 
-    /// What a worker is to do. Of a gateway one request is under way at a time: its next one may hold the same
+    /// The work for a worker. Of a gateway one request is under way at a time: its next one may hold the same
     /// samples.
     mutating func next(_ now: Uptime) -> Step {
         guard idle > 0 else { return .wait(until: waiting.map(\.latest).min()) }

@@ -7,10 +7,10 @@ struct RelayBisection<Request: Sendable>: Sendable {
     /// Begins with everything in one bundle.
     init(_ requests: [Request]) { parts = requests.isEmpty ? [] : [requests] }
 
-    /// What is to be sent next; nil when all is done.
+    /// The points to send next; nil when all are done.
     var next: [Request]? { parts.last }
 
-    /// What was sent last was answered.
+    /// The last request was answered.
     ///
     /// - Parameter isToBeHalved: it failed as a whole, and nothing of it is under way.
     /// - Returns: the requests that have their answer now.

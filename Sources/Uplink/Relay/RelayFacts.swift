@@ -1,4 +1,4 @@
-/// What a relay has done since it started, and how it is.
+/// The work of a relay since it started, and its state.
 public struct RelayFacts: Sendable, Hashable {
     /// Requests that came.
     public var requests = 0

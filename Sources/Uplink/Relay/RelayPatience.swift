@@ -10,7 +10,7 @@ import Basics
 enum RelayPatience {
     /// How long a gateway waits for an answer.
     static let answer = Duration.seconds(60)
-    /// What a gateway may ask for instead.
+    /// The patience that a gateway may ask for instead.
     static let answerRange = Duration.seconds(1)...Duration.seconds(600)
     /// The longest time from when a request leaves the NATS server to its beginning at the exchange.
     static let beginMax = Duration.seconds(15)

@@ -1,7 +1,7 @@
 import Basics
 import OfflineQueue
 
-/// What a gateway asks of a relay: to deliver data points (docs/operate/relay.md has the form).
+/// A gateway's request to a relay: to deliver data points (docs/operate/relay.md has the form).
 ///
 /// It holds values and no documents: what the exchange gets is written by the relay, under the code and
 /// device that the exchange wants.

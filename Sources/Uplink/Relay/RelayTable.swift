@@ -3,13 +3,13 @@
 ///     # gateway   patient
 ///     ward3-07    40001     # bed 7
 ///
-/// What is not in it may not be written. The gateway cannot change it: whoever stole one could as well.
+/// A gateway may not write for a patient who is not in it. It cannot change it: whoever stole one could as well.
 public struct RelayTable: Sendable, Hashable {
     /// Why a text is no table.
     public struct Fault: Error, Hashable, Sendable, CustomStringConvertible {
         /// The line, from 1 on.
         public var line: Int
-        /// What is wrong.
+        /// The fault.
         public var message: String
 
         /// Both.

@@ -4,7 +4,7 @@ import Synchronization
 /// Tells how old what a connection brings can be, and notices when it can be too old: this process was stopped, its
 /// machine slept or had no time for it, or the network held something back.
 ///
-/// What lay in a buffer meanwhile looks as if it had come just now. So the server is asked something several times a
+/// A message that lay in a buffer meanwhile looks as if it had just come. So the server is asked something several times a
 /// second. Its answer comes after all that it sent before, so what is read after the answer left the server after the
 /// question had reached it. A value without I/O: its caller gives it the time, and each answer.
 struct StallWatch: Sendable, Hashable {

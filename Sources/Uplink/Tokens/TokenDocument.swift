@@ -1,7 +1,7 @@
 import Basics
 import Foundation
 
-/// What a token endpoint answers that grants a pair (RFC 6749 §5.1; OpenID Connect; Firebase, which signs in
+/// The answer of a token endpoint that grants a pair (RFC 6749 §5.1; OpenID Connect; Firebase, which signs in
 /// with other names than it refreshes with).
 ///
 /// The server has used up the old refresh token by the time this is read. So whatever holds an access token is

@@ -64,7 +64,7 @@ public struct SecretFile<Record: Codable & Sendable>: Sendable {
         self.seal = seal
     }
 
-    /// What a sealed file is sealed under: it opens under no other.
+    /// The name that a file is sealed under: it opens under no other.
     private var name: String { path.split(separator: "/").last.map(String.init) ?? path }
 
     private var temporaryPath: String { path + ".new" }
@@ -234,7 +234,7 @@ public struct SecretFile<Record: Codable & Sendable>: Sendable {
 }
 
 extension SecretFile.Fault: CustomStringConvertible {
-    /// What failed, without the path.
+    /// The failed step, without the path.
     public var description: String {
         switch self {
         case .missing: "there is no token file"

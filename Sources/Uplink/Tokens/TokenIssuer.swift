@@ -15,7 +15,7 @@ extension TokenIssuer {
     }
 }
 
-/// What a token endpoint said.
+/// The answer of a token endpoint.
 public enum GrantOutcome: Sendable, Hashable {
     /// A new pair. The refresh token that was used is dead from now on.
     case granted(TokenPair)

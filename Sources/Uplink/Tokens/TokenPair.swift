@@ -1,6 +1,6 @@
 import Basics
 
-/// What a token endpoint granted, and when.
+/// The tokens that an endpoint granted, and when.
 public struct TokenPair: Sendable, Hashable {
     /// The bearer token for requests. Opaque.
     public var access: Secret
@@ -55,7 +55,7 @@ extension TokenPair: Codable {
     }
 }
 
-/// What can bring a new pair when the refresh token no longer does.
+/// The credential that can bring a new pair when the refresh token no longer does.
 public enum Credential: Sendable, Hashable, Codable {
     /// The invitation's token: redeeming it again works within 12 h of the last time.
     case invitation(Secret)
@@ -73,7 +73,7 @@ public struct TokenRecord: Sendable, Hashable, Codable {
     public var origin: Origin
     /// The OAuth client the tokens were granted to.
     public var clientID: String
-    /// What can bring a new pair.
+    /// The credential that can bring a new pair.
     public var credential: Credential
     /// The current pair.
     public var pair: TokenPair

@@ -9,7 +9,7 @@ import OfflineQueue
 ///
 /// Ask ``next(_:)`` what to do, do it, and report what came of it.
 public struct TokenRenewal: Sendable {
-    /// What to do now.
+    /// The next step.
     public enum Action: Hashable, Sendable {
         /// The token is good as far as is known.
         case use(AccessToken)
@@ -28,7 +28,7 @@ public struct TokenRenewal: Sendable {
         case enrollAgain(retryAt: Uptime)
     }
 
-    /// What is on the disk, or about to be.
+    /// The pair that is on the disk, or about to be.
     public private(set) var record: TokenRecord
     /// Whether a person has to enroll again.
     public private(set) var isLost = false
@@ -57,7 +57,7 @@ public struct TokenRenewal: Sendable {
         isRefused = record.pair == .spent
     }
 
-    /// What to do at `now`.
+    /// The next step at `now`.
     public mutating func next(_ now: ClockReading) -> Action {
         if isUnsaved {
             return now.uptime >= nextAttempt ? .save(record) : .wait(until: nextAttempt)

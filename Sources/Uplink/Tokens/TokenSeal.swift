@@ -23,7 +23,7 @@ public struct TokenSeal: Sendable {
         case unanswered
         /// It left with this status: no key, no TPM, or sealed for another machine.
         case refused(status: Int32)
-        /// What was sealed does not open to the same again.
+        /// The sealed text does not open to the same again.
         case notTheSame
     }
 
@@ -34,7 +34,7 @@ public struct TokenSeal: Sendable {
     public static let standardProgram = "/usr/bin/systemd-creds"
     /// A TPM may take a second; this is a hung one.
     static let patience = Duration.seconds(10)
-    /// What comes back is a third larger than a record at most, with some 200 bytes of its own.
+    /// The sealed text is a third larger than a record at most, with some 200 bytes of its own.
     static let bytesMax = 256 << 10
 
     /// A seal made by `program`.
@@ -98,7 +98,7 @@ public struct TokenSeal: Sendable {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, descriptor, 0)
         posix_spawn_file_actions_adddup2(&actions, descriptor, 1)
-        // What it complains of may name paths; its exit code says enough.
+        // Its complaints may name paths; its exit code says enough.
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -157,7 +157,7 @@ public struct TokenSeal: Sendable {
 }
 
 extension TokenSeal.Fault: CustomStringConvertible {
-    /// What failed.
+    /// The failed step.
     public var description: String {
         switch self {
         case .notRun(let number):

@@ -21,7 +21,7 @@ public enum TokenFault: Error, Hashable, Sendable {
 }
 
 extension TokenFault {
-    /// What it means for the samples.
+    /// The consequence for the samples.
     var answer: DeliveryAnswer {
         switch self {
         case .notNow(let until): .notSent(retryAt: until)

@@ -1,7 +1,7 @@
 import Basics
 import GATTHeartRate
 
-/// What a strap says about itself in its Device Information Service, as far as it is known.
+/// A strap's facts about itself in its Device Information Service, as far as it is known.
 public struct StrapDatasheet: Sendable, Hashable {
     /// Who made it (0x2A29).
     public var manufacturer: String?
@@ -9,10 +9,10 @@ public struct StrapDatasheet: Sendable, Hashable {
     public var model: String?
     /// Its firmware (0x2A26).
     public var firmware: String?
-    /// What tells it from others of its model: the end of its address, as messages name it.
+    /// The part that tells it from others of its model: the end of its address, as messages name it.
     public var alias: String?
 
-    /// What is known of a strap; nothing, by default.
+    /// The known facts of a strap; none, by default.
     public init(
         manufacturer: String? = nil, model: String? = nil, firmware: String? = nil,
         alias: String? = nil
@@ -31,7 +31,7 @@ public struct StrapDatasheet: Sendable, Hashable {
 
 /// One Open mHealth data point to be.
 public struct DataPoint: Sendable, Hashable {
-    /// What it says.
+    /// The content.
     public enum Content: Sendable, Hashable {
         /// A heart rate in beats per minute, measured at a time.
         case heartRate(bpm: Int, at: UTC)
@@ -43,7 +43,7 @@ public struct DataPoint: Sendable, Hashable {
 
     /// The identity, a UUID. The same on every attempt to deliver it.
     public var uuid: String
-    /// What it says.
+    /// The content.
     public var content: Content
     /// How far its times may be wrong, where that is worth a word; nil elsewhere.
     public private(set) var timeUncertainty: Duration?

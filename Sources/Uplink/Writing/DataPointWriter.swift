@@ -7,7 +7,7 @@ import OfflineQueue
 ///
 /// Everything that is the same for all of a strap's data points is written down once, here.
 public struct DataPointWriter: Sendable {
-    /// What is the same for all data points of a code.
+    /// The part that is the same for all data points of a code.
     private struct Schema: Sendable {
         /// The FHIR coding.
         let coding: [UInt8]

@@ -21,7 +21,7 @@ extension LedgerEntry {
     }
 }
 
-/// What an entry of the ledger is about.
+/// The subject of an entry of the ledger.
 enum LedgerKind: String, Sendable {
     case gap, coverage
 }

@@ -2,7 +2,7 @@
 ///
 ///     {"patient":"40001","sensor":{"id":1,"model":"H10"},"data_point":{"header":{…},"body":{…}}}
 struct PointLineWriter: Sendable {
-    /// What is the same in all lines of one sensor.
+    /// The part that is the same in all lines of one sensor.
     private struct SensorPart: Sendable {
         let strap: StrapDatasheet
         /// From after the patient to before the data point.
