@@ -47,14 +47,14 @@ actor BrokerPoller: FleetSource {
     func keep() throws { try file?.write(memory) }
 }
 
-/// What a broker says, as rows. Without I/O.
+/// The reports of a broker, as rows. Without I/O.
 struct BrokerScreen {
     /// A gateway publishes once a minute: three are missing.
     static let staleTime: TimeInterval = 180
 
     let place: String
     let prefix: String
-    /// What the broker said last: while it does not answer, it still tells how old that is.
+    /// The last reports of the broker: while it does not answer, it still tells how old that is.
     private var states: BrokerStates?
 
     init(place: String, prefix: String) {
@@ -137,7 +137,7 @@ struct BrokerScreen {
 }
 
 extension FleetAnswer {
-    /// What a broker has of a gateway.
+    /// The last report of a gateway at a broker.
     fileprivate init(_ gateway: BrokerStates.Gateway) {
         if let report = gateway.report {
             self.init(message: report)

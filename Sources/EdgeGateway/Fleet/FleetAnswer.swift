@@ -7,11 +7,11 @@ enum FleetFault: String, Codable, Sendable {
     case noAnswer = "no-answer"
     /// It answers, and does not give its state.
     case refused = "answer-refused"
-    /// What it answers is no report.
+    /// Its answer is no report.
     case unusable = "answer-unusable"
 }
 
-/// What became of one question.
+/// The outcome of one question.
 enum FleetAnswer: Equatable, Sendable {
     case report(FleetReport)
     case fault(FleetFault, detail: String, remedy: String)
@@ -60,7 +60,7 @@ extension FleetAnswer {
         }
     }
 
-    /// What is to be a report.
+    /// The bytes that are to be a report.
     init(message: [UInt8]) {
         self =
             FleetReport(hostile: message, Self.textLengthMax, Self.entriesMax)

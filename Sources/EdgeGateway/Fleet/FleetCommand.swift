@@ -185,7 +185,7 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    /// What cannot be kept costs the next run its "gone since"; the screen is right all the same.
+    /// A memory that cannot be kept costs the next run its "gone since"; the screen is right all the same.
     static func keep(_ poller: any FleetSource) async {
         do {
             try await poller.keep()

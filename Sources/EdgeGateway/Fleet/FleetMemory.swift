@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Uplink
 
-/// What is known of the gateways from earlier: since when each is in its state, and what a gateway that is gone was.
+/// The known state of the gateways from earlier: since when each is in its state, and what a gateway that is gone was.
 /// A value; ``FleetMemoryFile`` keeps it between runs.
 struct FleetMemory: Codable, Equatable, Sendable {
     /// Gateways that no hosts file has named for this long are forgotten.
@@ -135,7 +135,7 @@ struct FleetMemoryFile {
         return (xdg ?? home).map { FleetMemoryFile(standard: $0 + "/edge-gateway/fleet.json") }
     }
 
-    /// What was kept; nothing, if the file is not there or is damaged.
+    /// The kept memory; empty, if the file is not there or is damaged.
     func read() -> FleetMemory { kept() ?? FleetMemory() }
 
     private func kept() -> FleetMemory? {

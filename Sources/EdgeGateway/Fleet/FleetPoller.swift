@@ -26,7 +26,7 @@ actor FleetPoller: FleetSource {
         memory = file?.read() ?? FleetMemory()
     }
 
-    /// What is known now; the first question, if nothing was asked yet.
+    /// The present state; the first question, if nothing was asked yet.
     func report() async -> FleetHostsReport {
         guard var latest else { return await poll() }
         latest.time = Date()

@@ -11,9 +11,9 @@ struct FleetItem: Codable, Equatable, Sendable {
     var since: Date
     /// How long it has lasted, which is right also while the gateway's clock is not set.
     var seconds: Double?
-    /// What happened, one line.
+    /// The event, one line.
     var detail: String
-    /// What to do, one line.
+    /// The remedy, one line.
     var remedy: String
     /// The name of the strap that it is about, if it is about one.
     var sensor: String?
@@ -28,7 +28,7 @@ struct FleetSensors: Codable, Equatable, Sendable {
     var silent: [String]
 }
 
-/// What waits for one destination.
+/// The samples that wait for one destination.
 struct FleetBacklog: Codable, Equatable, Sendable {
     var destination: String
     var kind: String
@@ -86,7 +86,7 @@ extension FleetReport {
 }
 
 extension SensorReport {
-    /// What the fleet's screen calls it.
+    /// Its name on the fleet's screen.
     var fleetName: String { name.isEmpty ? "Strap \(id)" : name }
 
     /// Whether its link is up and a frame came a moment ago.
@@ -95,7 +95,7 @@ extension SensorReport {
     }
 }
 
-/// What can be known of one gateway of a fleet.
+/// The facts about one gateway of a fleet.
 struct FleetGateway: Codable, Equatable, Sendable {
     enum State: String, Codable, Sendable {
         case well

@@ -2,9 +2,9 @@ import Foundation
 
 /// Where the fleet's screen comes from: gateways that are asked, or a broker that has heard from them.
 protocol FleetSource: Actor {
-    /// What is known now.
+    /// The report so far.
     func report() async -> FleetHostsReport
-    /// What is the case now.
+    /// A fresh report.
     func poll() async -> FleetHostsReport
     /// Waits until the screen should be drawn anew.
     func wait(for pause: Duration) async
@@ -16,12 +16,12 @@ protocol FleetSource: Actor {
 
 /// One gateway of a screen: what distinguishes it from others, and what the operator calls it.
 struct FleetSubject: Equatable, Sendable {
-    /// What it is remembered by: a name may be given to another machine.
+    /// The key that it is remembered by: a name may be given to another machine.
     var address: String
     /// Nil: as the gateway calls itself.
     var name: String?
     var labels: [String: String] = [:]
-    /// What to call it while neither is known.
+    /// The name to use while neither is known.
     var spareName: String?
 }
 

@@ -4,7 +4,7 @@ import Yams
 
 /// One gateway that is asked.
 struct FleetHost: Equatable, Sendable {
-    /// What people call it; nil: as the gateway calls itself.
+    /// The name that people gave it; nil: as the gateway calls itself.
     var name: String?
     var origin: Origin
     var labels: [String: String] = [:]

@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What became of one day's samples at one destination.
+/// The outcome of one day's samples at one destination.
 public struct DayBooks: Sendable, Hashable {
     /// Samples that it has.
     public internal(set) var delivered = 0
@@ -22,13 +22,13 @@ public struct ComparedDay: Sendable, Hashable {
     public let days: ClosedRange<Int64>?
     /// Samples that go to both.
     public internal(set) var samples = 0
-    /// What became of them at the first destination.
+    /// The outcome of them at the first destination.
     public internal(set) var first = DayBooks()
-    /// What became of them at the second.
+    /// The outcome of them at the second.
     public internal(set) var second = DayBooks()
 }
 
-/// What two destinations have of the same samples.
+/// The counts of two destinations for the same samples.
 public struct DestinationComparison: Sendable, Hashable {
     /// Newest first; samples without a known time come last.
     public internal(set) var days: [ComparedDay] = []

@@ -17,12 +17,12 @@ struct LentSamples: Sendable {
         }
     }
 
-    /// What an assignment had lent to a further destination is its own destination's now.
+    /// A loan that an assignment had made to a further destination is its own destination's now.
     mutating func makeOwn(_ enrollment: Int64, of assignment: Int64) {
         deliveries[enrollment]?.makeOwn(assignment)
     }
 
-    /// What one delivery was given.
+    /// The samples that one delivery was given.
     func of(_ enrollment: Int64) -> LentBatch {
         deliveries[enrollment] ?? LentBatch([], enrollment)
     }

@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What the deliveries have under way: samples they were given, requests, outcomes that the store does not have yet,
+/// The work that the deliveries have under way: samples they were given, requests, outcomes that the store does not have yet,
 /// and patients whose samples they keep back.
 struct OpenDeliveries: Sendable {
     private var lent = LentSamples()

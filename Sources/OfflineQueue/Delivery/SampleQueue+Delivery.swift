@@ -131,7 +131,7 @@ extension SampleQueue {
         }
     }
 
-    /// What a walk over the pending rows of a delivery found.
+    /// The findings of a walk over the pending rows of a delivery.
     struct Walk: Sendable {
         let key: StoreKey
         var samples: [PendingSample] = []

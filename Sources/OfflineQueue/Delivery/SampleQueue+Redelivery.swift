@@ -18,7 +18,7 @@ public struct Redelivery: Sendable {
         self.window = window
     }
 
-    /// What of it the store still has.
+    /// The part of it that the store still has.
     public struct Extent: Sendable, Hashable {
         /// How many samples.
         public var samples = 0
@@ -107,7 +107,7 @@ struct DeliveredRows {
         }
         let since = length.map { redelivery.since.microseconds / $0 * $0 }
         var previous: Int64?
-        // What came before the first row that is kept may have been in its window.
+        // Rows before the first one that is kept may have been in its window.
         var isFirst = try books.isUnpruned(db)
         let key = try db.storeKey()
         let rows = try Row.fetchCursor(

@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What one `settle` does to one segment, checked against the rows before anything is written.
+/// The effect of one `settle` on one segment, checked against the rows before anything is written.
 struct Settlement {
     private let books: DeliveryBooks
     private let cursor: Int64

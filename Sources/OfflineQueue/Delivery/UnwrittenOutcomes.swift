@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What became of samples of one delivery, and of the requests that brought it about, on its way into the
+/// The outcome of samples of one delivery, and of the requests that brought it about, on its way into the
 /// books.
 struct UnwrittenOutcomes: Sendable {
     private(set) var samples: [SettledSample] = []

@@ -24,9 +24,9 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
     /// Its length is unknown.
     case clockUnknown = "clock-unknown"
 
-    /// What it means, in words that follow "no data: ".
+    /// The meaning, in words that follow "no data: ".
     public var meaning: String { words.meaning }
-    /// What a person does about it.
+    /// The remedy, for a person.
     public var remedy: String { words.remedy }
 
     // One switch, so that the compiler asks for the words of a new cause.

@@ -1,6 +1,6 @@
 import Basics
 
-/// What one assignment was without data, and why: splits its time line into time that samples speak
+/// The times that one assignment was without data, and why: splits its time line into time that samples speak
 /// for and gaps, each with one cause.
 ///
 /// A value without I/O or clock: every call brings the uptime of one boot. It
@@ -32,13 +32,13 @@ struct GapLedger: Sendable, Hashable {
 
     /// Gaps and parts of gaps that are over, oldest first, until ``removeClosed()``.
     private(set) var closed: [Interval] = []
-    /// What the caller last noted; nil while frames are expected.
+    /// The cause that the caller last noted; nil while frames are expected.
     private(set) var noted: GapCause?
 
     /// The longest silence of this strap that is no gap: ``silenceMax``, or more where it sends
     /// rarely.
     private(set) var patience = Self.silenceMax
-    /// What was told of the time since then is void: late samples came from it.
+    /// The report on the time since then is void: late samples came from it.
     private(set) var voidSince: Uptime?
 
     /// Where the present silence begins: at the last sample, or at the beginning.
@@ -47,7 +47,7 @@ struct GapLedger: Sendable, Hashable {
     /// cause is found.
     private var parts: [Interval] = []
     private var settled: Uptime
-    /// What explains the silence from `settled` on; nil while a frame is expected.
+    /// The cause of the silence from `settled` on; nil while a frame is expected.
     private var prevailing: GapCause?
     /// The last frame without a measurement, if `prevailing` is because of it.
     private var emptyFrame: Uptime?
@@ -104,7 +104,7 @@ struct GapLedger: Sendable, Hashable {
         settled = max(uptime, settled)
     }
 
-    /// What explains a silence from now on; nil while frames are expected.
+    /// The cause of a silence from now on; nil while frames are expected.
     mutating func note(_ cause: GapCause?, at uptime: Uptime) {
         guard cause != noted else { return }
         settle(to: uptime)

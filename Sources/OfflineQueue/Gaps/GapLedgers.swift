@@ -9,7 +9,7 @@ struct GapLedgers: Sendable {
 
     /// By assignment.
     private(set) var kept: [Int64: KeptLedger]
-    /// What waits for frames that are not durable yet.
+    /// The events that wait for frames that are not durable yet.
     private(set) var events: [LedgerEvent] = []
     /// Uptime of the last transaction that told how long this run lived.
     private var aliveUptime: Uptime
@@ -43,7 +43,7 @@ struct GapLedgers: Sendable {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
-    /// What the store has of this one is not known.
+    /// The store's part of this one is not known.
     mutating func doubt(_ assignment: Int64) { kept[assignment]?.doubt() }
 
     /// Forgets those of other assignments than these.

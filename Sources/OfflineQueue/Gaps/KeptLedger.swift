@@ -61,7 +61,7 @@ struct KeptLedger: Sendable {
         return true
     }
 
-    /// What the store does not know yet, or knows as open only, at `uptime`.
+    /// The part that the store does not know yet, or knows as open only, at `uptime`.
     func unstored(at uptime: Uptime) -> [GapLedger.Interval] {
         var ledger = ledger
         let open = isEnded ? nil : ledger.open(at: uptime)

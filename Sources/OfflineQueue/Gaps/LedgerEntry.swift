@@ -1,10 +1,10 @@
 import Basics
 
-/// What the gap ledger tells a destination: why samples are missing, or how much of a day there is.
+/// A report of the gap ledger to a destination: why samples are missing, or how much of a day there is.
 ///
 /// An entry never changes once it is sent, and has the same `id` whenever it is sent again.
 public struct LedgerEntry: Sendable, Hashable {
-    /// What it says.
+    /// The content.
     public enum Content: Sendable, Hashable {
         /// Time without samples. Where it begins and ends, nil if the clock was not trusted then;
         /// and how long it was, if that is known.
@@ -21,7 +21,7 @@ public struct LedgerEntry: Sendable, Hashable {
     public let sensorID: Int64
     /// The patient, as the samples name it; nil: the destination's own.
     public let patient: String?
-    /// What it says.
+    /// The content.
     public let content: Content
     /// Where the destination goes on after it.
     let cursor: LedgerCursor

@@ -1,6 +1,6 @@
 import Basics
 
-/// What a gap ledger is to be told besides frames, while frames before it are not durable yet.
+/// An event for a gap ledger besides frames, while frames before it are not durable yet.
 ///
 /// Ledgers follow what is in the store: a frame that waits in memory may still find no room there, or
 /// be lost with the power.

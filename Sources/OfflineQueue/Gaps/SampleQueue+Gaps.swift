@@ -36,7 +36,7 @@ extension SampleQueue {
 
     /// One transaction in which an assignment may end (`body` returns it) or begin, with the ledgers.
     ///
-    /// What is in memory is stored first, so that a ledger ends after its last sample. If the disk
+    /// Frames in memory are stored first, so that a ledger ends after its last sample. If the disk
     /// refuses that, the ledger ends when it takes them.
     func changeAssignment<Value>(
         _ operation: String, at reading: ClockReading,
@@ -99,7 +99,7 @@ extension SampleQueue {
         let limit = max(0, limit)
         return try read("list gaps") { db in
             let boots = try Boots(db)
-            // What is not known rules nothing out.
+            // An unknown time rules nothing out.
             func overlaps(_ begin: UTC?, _ end: UTC?) -> Bool {
                 if let since, let end, end <= since { return false }
                 if let until, let begin, begin >= until { return false }

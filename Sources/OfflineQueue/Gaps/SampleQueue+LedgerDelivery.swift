@@ -6,7 +6,7 @@ extension SampleQueue {
     /// bit by bit.
     static let ledgerDaysMax = 31
 
-    /// What a destination has not been told yet of gaps that are over and of days that are over: either
+    /// The reports that a destination has not had yet of gaps that are over and of days that are over: either
     /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted.
     ///
     /// A gap in a boot whose clock may still become trusted waits, and with it what follows.

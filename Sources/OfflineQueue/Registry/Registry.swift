@@ -6,7 +6,7 @@ public struct Sensor: Sendable, Hashable, Identifiable {
     public let id: Int64
     /// Its Bluetooth address, upper case, colons: `A0:9E:1A:00:00:01`. Never logged in full.
     public let address: String
-    /// What may change about it.
+    /// The parts of it that may change.
     public var details: SensorDetails
     /// When it was paired; nil if the clock was not trusted then.
     public let paired: UTC?
@@ -14,7 +14,7 @@ public struct Sensor: Sendable, Hashable, Identifiable {
     public let isForgotten: Bool
 }
 
-/// What a sensor says of itself, and what people call it. Texts are as received; all are optional.
+/// A sensor's facts about itself, and the name that people gave it. Texts are as received; all are optional.
 public struct SensorDetails: Sendable, Hashable {
     /// The technician's or the sensor's own name for it.
     public var name: String?
@@ -69,7 +69,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
 
     /// The store's number for it, and for its delivery.
     public let id: Int64
-    /// What was agreed at enrollment.
+    /// The terms that were agreed at enrollment.
     public var terms: EnrollmentTerms
     /// Whether it is in force.
     public let state: State
@@ -81,7 +81,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
     public let holdSince: UTC?
 }
 
-/// What was agreed at enrollment, or found out since.
+/// The terms that were agreed at enrollment, or found out since.
 public struct EnrollmentTerms: Sendable, Hashable {
     /// A technician's name for it; unique.
     public var name: String
@@ -112,7 +112,7 @@ public struct EnrollmentTerms: Sendable, Hashable {
     public var resolution: String
     /// The kind of system of a ``Enrollment/Kind/destination``.
     public var system: String?
-    /// What a person set for it, secrets excepted: text that the store does not read.
+    /// The settings that a person gave it, secrets excepted: text that the store does not read.
     public var settings: String?
     /// Whether the samples of every assignment that begins go there as well.
     public var takesEveryStrap = false

@@ -35,7 +35,7 @@ extension SampleQueue {
     public func add(
         destination: Int64, to assignment: Int64, from beginning: DestinationBeginning
     ) throws(QueueError) {
-        // What has arrived goes where it went until now.
+        // Frames that have arrived go where they went until now.
         try flush()
         try write("add destination") { [present] db in
             try db.add(destination, to: assignment, from: beginning, present)
@@ -229,7 +229,7 @@ extension Database {
                 .invalidArgument, "assign sensor",
                 "samples went there as to a further destination, and have dead letters")
         }
-        // What was gone before it came was dropped; for most samples there is one reason at most.
+        // Samples that were gone before it came were dropped; for most samples there is one reason at most.
         let reason = try String.fetchOne(
             self,
             sql: """

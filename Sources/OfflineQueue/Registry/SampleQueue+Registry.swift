@@ -235,7 +235,7 @@ extension SampleQueue {
         _ operation: String, _ enrollment: Int64?, _ patient: String?, also further: [Int64],
         since: Uptime?, _ sensor: (Database) throws -> Sensor
     ) throws(QueueError) -> (Sensor, Assignment) {
-        // What has arrived goes where it went until now.
+        // Frames that have arrived go where they went until now.
         if !further.isEmpty { try flush() }
         let now = clock.read()
         let reading = now.at(min(since ?? now.uptime, now.uptime))

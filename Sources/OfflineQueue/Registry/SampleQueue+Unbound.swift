@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What waits under an assignment without an enrollment: nothing delivers it until the assignment is bound.
+/// The samples that wait under an assignment without an enrollment: nothing delivers it until the assignment is bound.
 public struct UnboundSamples: Sendable, Hashable {
     /// The assignment, open or ended.
     public let assignment: Assignment

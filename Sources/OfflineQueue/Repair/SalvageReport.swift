@@ -1,6 +1,6 @@
 import Basics
 
-/// What became of a store that was found broken: kept in its successor until it is acknowledged.
+/// The outcome of a store that was found broken: kept in its successor until it is acknowledged.
 public struct SalvageReport: Sendable, Hashable, Identifiable {
     /// The store's number for it.
     public let id: Int64

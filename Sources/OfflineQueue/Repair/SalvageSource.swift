@@ -91,7 +91,7 @@ extension CarvedRow {
     }
 }
 
-/// What can be read of the small tables of a broken store: through SQLite where its trees hold, out of
+/// The readable rows of the small tables of a broken store: through SQLite where its trees hold, out of
 /// the bytes of the pages where not. Who wears what is taken from the sidecar instead, if there is one.
 struct SalvageSource: Sendable {
     typealias Values = [String: DatabaseValue]
@@ -137,7 +137,7 @@ struct SalvageSource: Sendable {
         if !isComplete || !isPure {
             carve(path, log, shapes, from: nil)
         } else if log.damage != nil {
-            // What a damaged frame held may be missing, or older than it was.
+            // Rows of a damaged frame may be missing, or older than they were.
             carve(path, log, shapes, from: log.prefix)
         }
         isPure = isPure && !hasStrangers

@@ -74,7 +74,7 @@ private struct StoreWalk {
     private var segments: [Int64: Segment] = [:]
     private var further: [Int64: [Further]] = [:]
 
-    /// What a row of `further_delivery` says, and what was counted.
+    /// The counters of a row of `further_delivery`, and the counts.
     private struct Further {
         var destination: Int64
         var settledThrough: Int64
@@ -82,7 +82,7 @@ private struct StoreWalk {
         var waiting = 0
     }
 
-    /// What a segment's row says, and what was counted.
+    /// The counters of a segment's row, and the counts.
     fileprivate struct Segment {
         var row: [String: Int64]
         var rows = 0

@@ -278,7 +278,7 @@ extension SampleQueue {
         Evidence(of: store.path).paths(settings.asideDirectories)
     }
 
-    /// What became of broken stores, newest first.
+    /// The outcome of broken stores, newest first.
     public func salvages(limit: Int = 100) throws(QueueError) -> [SalvageReport] {
         try read("list salvages") { db in
             try Row.fetchAll(

@@ -11,7 +11,7 @@ public struct MissingStore: Sendable, Hashable {
     public let isCarried: Bool
 }
 
-/// What is wrong with a store and was not acknowledged yet, apart from what was salvaged.
+/// The faults of a store that were not acknowledged yet, apart from what was salvaged.
 struct StoreFindings: Sendable, Hashable {
     /// Bounds the table on a store that is damaged all over.
     static let damagedMax = 1_000

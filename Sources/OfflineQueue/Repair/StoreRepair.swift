@@ -25,7 +25,7 @@ struct StoreRepair: Sendable {
     /// When errors of the device began, and the last of them, by the operation that has not succeeded since.
     private var deviceFailing: [String: (since: Uptime, last: Uptime)] = [:]
 
-    /// What a run finds at its start.
+    /// The state that a run finds at its start.
     mutating func begin(_ start: RunStart, _ findings: StoreFindings) {
         damage = nil
         deviceFailing = [:]

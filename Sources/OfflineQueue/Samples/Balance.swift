@@ -55,7 +55,7 @@ public enum BalanceScope: Sendable, Hashable {
     case sensor(Int64)
     /// One assignment's.
     case assignment(Int64)
-    /// What one delivery has of one patient, where the assignments name patients.
+    /// The counts of one delivery for one patient, where the assignments name patients.
     case patient(String, enrollment: Int64)
 }
 

@@ -15,7 +15,7 @@ struct Commit {
     var dropped: [DroppedRange] = []
     var isFull: Bool { unstored > 0 || !dropped.isEmpty }
 
-    /// What one segment gains.
+    /// The gain of one segment.
     private struct Change {
         var stored = 0
         var undecodable = 0

@@ -25,7 +25,7 @@ struct OpenSegments: Sendable {
         tails = [:]
     }
 
-    /// What comes next of an assignment begins a segment.
+    /// The next frame of an assignment begins a segment.
     mutating func close(_ assignment: Int64) {
         tails[assignment] = nil
     }

@@ -14,7 +14,7 @@ struct SampleBuffer: Sendable {
     private(set) var takenUptime: Uptime?
     private var group: GroupCommit
 
-    /// What one transaction writes.
+    /// The content of one transaction.
     struct Chunk: Sendable {
         /// The oldest frames.
         var arrivals: ArraySlice<Arrival>
@@ -64,7 +64,7 @@ struct SampleBuffer: Sendable {
         copies[assignment, default: 0] += count
     }
 
-    /// What the next transaction writes, of `count` frames at most.
+    /// The content of the next transaction, of `count` frames at most.
     func chunk(_ count: Int) -> Chunk {
         Chunk(
             arrivals: arrivals.prefix(count), refusals: refusals, copies: copies,
@@ -84,7 +84,7 @@ struct SampleBuffer: Sendable {
         group.failed(uptime: uptime)
     }
 
-    /// What waits does not wait for its age as well.
+    /// Frames that wait do not wait for their age as well.
     mutating func restartGroup() {
         group.committed(
             remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)

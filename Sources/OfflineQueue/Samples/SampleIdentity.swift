@@ -1,6 +1,6 @@
 import GRDB
 
-/// What a data point made from a sample is; part of its identity, since one frame may give several.
+/// The kind of a data point made from a sample; part of its identity, since one frame may give several.
 public struct DataPointKind: RawRepresentable, Sendable, Hashable {
     /// The byte that goes into the identity.
     public let rawValue: UInt8

@@ -16,7 +16,7 @@ extension SampleQueue {
         return balance
     }
 
-    /// What the samples of `scope` come to at further destinations, each sample once for every one of them.
+    /// The counts of the samples of `scope` at further destinations, each sample once for every one of them.
     public func furtherBalance(of scope: BalanceScope) throws(QueueError) -> Balance {
         let (condition, arguments) = Self.assignments(of: scope)
         return try read("read balance") { [holds = deliveries.patientHolds] db in

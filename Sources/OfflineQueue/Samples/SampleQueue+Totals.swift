@@ -5,9 +5,9 @@ import GRDB
 public struct StoreTotals: Sendable, Hashable {
     /// Frames of each sensor that were written, readable or not, by the sensor's number.
     public var received: [Int64: Int] = [:]
-    /// What each enrollment has settled (delivered, dead or dropped), by its number.
+    /// The samples that each enrollment has settled (delivered, dead or dropped), by its number.
     public var settled: [Int64: Int] = [:]
-    /// What waits for each enrollment and is not held, by its number.
+    /// The samples that wait for each enrollment and are not held, by its number.
     public var pending: [Int64: Int] = [:]
     /// Samples that are dead letters.
     public var dead = 0
@@ -22,7 +22,7 @@ public struct StoreTotals: Sendable, Hashable {
     public var lost: [String: Int] = [:]
 }
 
-/// What became of the samples of one sensor.
+/// The outcome of the samples of one sensor.
 public struct SensorCounts: Sendable, Hashable {
     /// Samples that were written to the store.
     public var stored = 0
@@ -95,7 +95,7 @@ extension SampleQueue {
         }
     }
 
-    /// What waits for the time of a boot that is over, or whose clock has jumped. A sample counts once, as long as any destination
+    /// The samples that wait for the time of a boot that is over, or whose clock has jumped. A sample counts once, as long as any destination
     /// waits for it.
     private static func clockUnknown(_ db: Database, besides running: Int64) throws -> Int {
         let boots = """

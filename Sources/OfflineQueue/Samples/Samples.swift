@@ -26,7 +26,7 @@ public struct Arrival: Sendable, Hashable {
     /// was none.
     public var isLate: Bool
 
-    /// What the clocks said at arrival.
+    /// The reading of the clocks at arrival.
     var reading: ClockReading {
         ClockReading(
             uptime: uptime, wall: trustedWall ?? .epoch, isTrusted: trustedWall != nil,
@@ -88,7 +88,7 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     }
 }
 
-/// What became of a pending sample.
+/// The outcome of a pending sample.
 public struct SettledSample: Sendable, Hashable {
     /// The three ways a sample leaves the queue.
     public enum Outcome: Sendable, Hashable {
@@ -105,7 +105,7 @@ public struct SettledSample: Sendable, Hashable {
     public var id: Int64
     /// Its segment.
     public var segmentID: Int64
-    /// What became of it.
+    /// The outcome of it.
     public var outcome: Outcome
     /// The identity of the data point that was refused, if it died of one.
     public var sentAs: String?
@@ -138,7 +138,7 @@ public struct UploadRecord: Sendable, Hashable {
     public internal(set) var times: ClosedRange<UTC>?
     /// Samples in it.
     public var count: Int
-    /// What came of it, in a word or two: `delivered`, `timeout`, `503`.
+    /// The result of it, in a word or two: `delivered`, `timeout`, `503`.
     public var outcome: String
 
     /// A request that carried `samples` and ended in `outcome`.

@@ -1,4 +1,4 @@
-/// What the queue does when it has reached ``QueueSettings/maxBytes`` and nothing delivered is left
+/// The policy of the queue when it has reached ``QueueSettings/maxBytes`` and nothing delivered is left
 /// to delete.
 public enum FullPolicy: String, Sendable, Hashable, CaseIterable {
     /// Stored samples stay; new frames are refused, counted as `queue-full`.

@@ -2,7 +2,7 @@ import Basics
 import Foundation
 import GRDB
 
-// What happens at the limit, in this order: delivered samples go, however young; then a further destination
+// The steps at the limit, in this order: delivered samples go, however young; then a further destination
 // gives up what the assignment's own one is done with; then the policy has its way. Whole pages count, so
 // when the samples of a delivery that is stuck lie between delivered ones, up to two thirds of a page may be
 // room that cannot be used.

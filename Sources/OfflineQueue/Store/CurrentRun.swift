@@ -2,7 +2,7 @@
 struct CurrentRun: Sendable {
     /// How the kernel names the boot (``BootID``).
     let bootID: String
-    /// What the identities of this run's samples are made of.
+    /// The nonce that the identities of this run's samples are made of.
     let nonce: UInt64
     /// When the program started.
     let started: ClockReading

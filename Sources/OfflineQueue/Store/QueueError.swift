@@ -43,9 +43,9 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case internalFault = "internal-fault"
     }
 
-    /// What kind of fault it is.
+    /// The kind of fault.
     public let code: Code
-    /// What was being done, as "verb noun": "commit samples".
+    /// The step that failed, as "verb noun": "commit samples".
     public let operation: String
     /// The cause as the system words it, or the argument at fault.
     public let cause: String
@@ -57,7 +57,7 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// What happened, what it means for the data, and what to do.
+    /// The event, its meaning for the data, and the remedy.
     public var description: String {
         "\(operation): \(cause) (\(code.rawValue)). \(code.advice)"
     }
@@ -73,7 +73,7 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension QueueError.Code {
-    /// What the fault means for the data, and what to do about it.
+    /// The meaning of the fault for the data, and the remedy.
     public var advice: String {
         switch self {
         case .diskFull:
@@ -162,7 +162,7 @@ extension String {
     /// The most that is kept of what SQLite says: its own words are shorter.
     private static let sqliteCharactersMax = 200
 
-    /// What SQLite says as one short printable line: it quotes names from the file, which may be damaged or made to
+    /// SQLite's words as one short printable line: it quotes names from the file, which may be damaged or made to
     /// do harm.
     var asOneLine: String {
         let scalars = unicodeScalars.prefix(Self.sqliteCharactersMax).map { scalar in

@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What a new run finds in the store. Reads one sample row.
+/// The state that a new run finds in the store. Reads one sample row.
 struct RunStart: Sendable {
     var boot: Int64
     var run: Int64

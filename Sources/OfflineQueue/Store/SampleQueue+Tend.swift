@@ -9,7 +9,7 @@ extension SampleQueue {
     static let handOverTime = Duration.milliseconds(500)
     /// The same while the store takes nothing, is salvaged or is broken.
     static let troubledTendPause = Duration.seconds(1)
-    /// What is due within this is done at once: a wake-up less each time. With more there would be more commits, and
+    /// The work that is due within this is done at once: a wake-up less each time. With more there would be more commits, and
     /// each writes to the card.
     static let tendSlack = Duration.milliseconds(500)
 

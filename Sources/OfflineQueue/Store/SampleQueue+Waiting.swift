@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-/// What waits to be delivered through one enrollment, and could be.
+/// The samples that wait to be delivered through one enrollment, and could be.
 public struct WaitingSamples: Sendable, Hashable {
     /// How many, committed and with a known time; none of a patient whose samples are held.
     public var count = 0
@@ -10,7 +10,7 @@ public struct WaitingSamples: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// What waits for its turn in the delivery of `enrollment`; nothing while all of it is held.
+    /// The samples that wait for their turn in the delivery of `enrollment`; nothing while all of it is held.
     public func waiting(enrollment: Int64) throws(QueueError) -> WaitingSamples {
         let held = deliveries.patientHolds[enrollment].map { Set($0.keys) } ?? []
         return try read("read what waits") { db in

@@ -84,7 +84,7 @@ public struct QueueSettings: Sendable, Hashable {
     /// The most bytes the store may take, its write-ahead log apart; nil for no limit but the disk's.
     /// 2 GiB: 69 days of eight straps at 1 Hz, and a quarter of the smallest card still sold.
     public var maxBytes: Int64? = 2 << 30
-    /// What to do at ``maxBytes``.
+    /// The policy at ``maxBytes``.
     public var fullPolicy = FullPolicy.refuseNew
     /// Samples that wait longer than this are dropped; nil: they wait for ever.
     public var maxAge: Duration?

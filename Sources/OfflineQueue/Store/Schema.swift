@@ -383,7 +383,7 @@ enum Schema {
         CREATE UNIQUE INDEX gap_open ON gap(assignment) WHERE until_boot IS NULL;
         """
 
-    /// What a person has to see of the store itself.
+    /// The facts about the store itself that a person has to see.
     ///
     /// - `salvage`: a broken store. `stored`: the samples that it had at `stored_wall_us`, when the
     ///   highest number was `stored_through`; NULL: nobody knows. `is_exact`: it got none afterwards.

@@ -36,7 +36,7 @@ public struct StoreFacts: Sendable, Hashable {
     public var missing: MissingStore?
     /// The latest step of the running boot's wall clock.
     public var clockStep: ClockStep?
-    /// What is left of the disk; nil if the file system does not tell.
+    /// The room that is left on the disk; nil if the file system does not tell.
     public var room: DiskRoom?
 }
 

@@ -452,7 +452,7 @@ extension QueueError {
     }
 }
 
-/// What is left of the file system that holds a file.
+/// The room that is left on the file system that holds a file.
 public struct DiskRoom: Sendable, Hashable {
     /// With less than this the disk counts as full: SQLite needs as much at once, for the index of its log.
     private static let bytesMin: Int64 = 64 << 10

@@ -18,7 +18,7 @@ import Foundation
 //
 // Frames with other salts are left over from before the last checkpoint, and mean nothing.
 
-/// What is in a write-ahead log.
+/// The content of a write-ahead log.
 struct WriteAheadLog: Sendable {
     static let headerBytes = 32
     static let frameHeaderBytes = 24
@@ -150,7 +150,7 @@ struct WriteAheadLog: Sendable {
 
     private mutating func add(_ bytes: [UInt8], _ index: Int, _ before: inout (UInt32, UInt32)?) {
         if !isAnythingWritten { isAnythingWritten = bytes.contains { $0 != 0 } }
-        // What could not be read is no frame, nor is a part of one.
+        // Bytes that could not be read are no frame, nor is a part of one.
         while frames.count < index {
             frames.append(Frame())
             before = nil
@@ -168,7 +168,7 @@ struct WriteAheadLog: Sendable {
         frames.append(frame)
     }
 
-    /// What is wrong with it; nil if nothing is.
+    /// Its fault; nil if there is none.
     var damage: String? {
         guard hasHeader else {
             if isAnythingWritten { return "the header of the write-ahead log is damaged" }
@@ -265,7 +265,7 @@ struct WriteAheadLog: Sendable {
     }
 }
 
-/// What the index of a write-ahead log knows of it: 48 bytes, twice, then how far it was copied home
+/// The header of a write-ahead log's index: 48 bytes, twice, then how far it was copied home
 /// (https://www.sqlite.org/walformat.html#the_wal_index_header). In the byte order of the machine.
 struct WriteAheadLogIndex: Sendable, Equatable {
     private static let headerBytes = 48

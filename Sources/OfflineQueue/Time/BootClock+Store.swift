@@ -1,7 +1,7 @@
 import Basics
 import GRDB
 
-// What the store has of the clock of a boot: columns of its row, and its steps.
+// The store's part of the clock of a boot: columns of its row, and its steps.
 
 extension BootClock {
     /// The columns of `boot` that ``init(_:)`` reads, in its order.

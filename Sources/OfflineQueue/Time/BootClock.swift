@@ -20,20 +20,20 @@ public struct ClockStep: Sendable, Hashable {
     func surrounds(_ uptime: Uptime) -> Bool { after < uptime && uptime < at }
 }
 
-/// What the trusted readings of one boot say of its instants: the wall time of an uptime and how far that may be
+/// The verdict of one boot's trusted readings on its instants: the wall time of an uptime and how far that may be
 /// wrong, or that it is not known yet.
 ///
 /// `CLOCK_BOOTTIME` and the wall clock are disciplined together, so that their difference changes only where
 /// somebody sets the wall clock. The newest trusted difference therefore counts until a trusted reading disagrees.
 struct BootClock: Sendable, Hashable {
-    /// What time an instant was.
+    /// The time of an instant.
     struct Answer: Sendable, Hashable {
         var offset: WallOffset
         /// How far the time may be wrong; nil: nobody says.
         var error: Duration?
     }
 
-    /// What a reading adds that has to be remembered.
+    /// The part of a reading that has to be remembered.
     enum Fact: Sendable, Hashable {
         /// The time of every instant of the boot that had none.
         case found(WallOffset)
@@ -66,7 +66,7 @@ struct BootClock: Sendable, Hashable {
     private(set) var jumpedAfter: Uptime?
     /// Oldest first.
     private(set) var steps: [ClockStep] = []
-    /// What the newest remembered confirmation was of.
+    /// The subject of the newest remembered confirmation.
     private var confirmed: Uptime = .zero
     private var wasTrusted = false
 
@@ -164,7 +164,7 @@ struct BootClock: Sendable, Hashable {
         wasTrusted = true
     }
 
-    /// What time an instant of this boot was; nil: not known yet.
+    /// The time of an instant of this boot; nil: not known yet.
     func answer(_ uptime: Uptime) -> Answer? {
         guard let offset else { return nil }
         if let jumpedAfter, uptime > jumpedAfter { return nil }

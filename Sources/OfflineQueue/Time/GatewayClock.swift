@@ -2,7 +2,7 @@ import Basics
 import CGlibc
 import Foundation
 
-/// What the clocks said at one instant.
+/// The reading of the clocks at one instant.
 public struct ClockReading: Sendable, Hashable {
     /// The time since boot.
     public var uptime: Uptime
@@ -21,7 +21,7 @@ public struct ClockReading: Sendable, Hashable {
         self.error = error
     }
 
-    /// What the clocks would have said at another uptime of this boot.
+    /// The reading of the clocks at another uptime of this boot.
     public func at(_ uptime: Uptime) -> ClockReading {
         ClockReading(
             uptime: uptime, wall: wall - (self.uptime - uptime), isTrusted: isTrusted, error: error)

@@ -146,7 +146,7 @@ struct ExportLine: Sendable {
     }
 }
 
-/// What an export file says of a sample.
+/// The content of an export file for a sample.
 enum SampleState: String, Sendable, Hashable, Codable {
     /// It waits for its turn.
     case pending

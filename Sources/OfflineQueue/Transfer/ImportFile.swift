@@ -1,7 +1,7 @@
 import Basics
 import Foundation
 
-/// What may be read of one line of an export file; the rest of its fields is for people.
+/// The part that may be read of one line of an export file; the rest of its fields is for people.
 struct ImportLine: Sendable {
     /// Its number in the file, from 1.
     var line = 0
@@ -147,7 +147,7 @@ struct ImportMinute: Hashable, Sendable {
     var minute: Int64
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 struct ImportFault: Error {
     var reason: String
 }

@@ -46,7 +46,7 @@ final class ImportReader {
         }
     }
 
-    /// What is wrong with the line that was read last, as an error.
+    /// The fault of the line that was read last, as an error.
     func fault(_ fault: ImportFault) -> QueueError {
         QueueError(.invalidFile, "import samples", "line \(line): \(fault.reason)")
     }

@@ -64,7 +64,7 @@ struct SampleImport: Sendable {
     private var assignments: [Place: Int64] = [:]
     private var segments: [Int64: Segment] = [:]
     private var seen: ImportedNumbers?
-    /// What this store has of runs; read anew in each transaction.
+    /// The samples of runs that this store has; read anew in each transaction.
     private var stored: [Int64: StoredRun] = [:]
     /// The samples of this slice that were taken.
     private var taken: [SampleIdentity: ImportLine] = [:]
@@ -578,7 +578,7 @@ private enum Standing {
     case unsure(UnsureSamples.Reason)
 }
 
-/// What this store has of a run, recorded here or imported.
+/// The samples of a run that this store has, recorded here or imported.
 private struct StoredRun: Sendable {
     /// Samples whose numbers here lie as far from those of their run.
     private struct Shifted: Sendable {
@@ -592,7 +592,7 @@ private struct StoredRun: Sendable {
     /// The lowest and the highest number that the run gave here; none if that is 0.
     private(set) var firstGiven = Int64.max
     private(set) var lastGiven: Int64 = 0
-    /// What every destination is done with of the samples that the run gave here, by the sensor's address.
+    /// The part that every destination is done with of the samples that the run gave here, by the sensor's address.
     private var settled: [String: [ClosedRange<Int64>]] = [:]
 
     init(run: Int64, _ db: Database) throws {

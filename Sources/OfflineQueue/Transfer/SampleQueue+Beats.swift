@@ -3,7 +3,7 @@ import Foundation
 import GATTHeartRate
 import GRDB
 
-/// What an export of beats wrote.
+/// The result of an export of beats.
 public struct BeatSummary: Sendable, Hashable {
     /// Beats written.
     public internal(set) var beats = 0

@@ -70,7 +70,7 @@ public struct ExportFilter: Sendable, Hashable {
     }
 }
 
-/// What an export wrote.
+/// The result of an export.
 public struct ExportSummary: Sendable, Hashable {
     /// Samples written.
     public internal(set) var samples = 0
@@ -215,7 +215,7 @@ private struct SampleExport {
     }
 }
 
-/// What the samples of a segment have in common.
+/// The facts that the samples of a segment have in common.
 struct ExportedSegment: Sendable {
     /// How far one of its destinations is.
     struct Delivery: Sendable {
@@ -223,7 +223,7 @@ struct ExportedSegment: Sendable {
         var name: String?
         var settledThrough: Int64
         var isHeld: Bool
-        /// What it does not get.
+        /// The samples that it does not get.
         var dropped: [ClosedRange<Int64>]
 
         func state(of sample: Int64, _ isRequeued: Bool?) -> SampleState {

@@ -29,7 +29,7 @@ public struct ImportTarget: Sendable, Hashable {
     }
 }
 
-/// What an import did.
+/// The result of an import.
 public struct ImportSummary: Sendable, Hashable {
     /// Entries of ``unsureSamples`` at the most: nobody reads more.
     public static let unsureListedMax = 1_000
@@ -58,7 +58,7 @@ public struct ImportProgress: Sendable, Hashable {
     public internal(set) var total: Int?
     /// Samples gone through since, and what came of them.
     public internal(set) var done = 0
-    /// What was done so far.
+    /// The progress so far.
     public internal(set) var summary = ImportSummary()
 }
 
@@ -152,7 +152,7 @@ extension SampleQueue {
     }
 }
 
-/// What a file holds, found out before anything is written.
+/// The content of a file, found out before anything is written.
 struct ImportSurvey: Sendable {
     /// An assignment of the file in one of its runs.
     struct Key: Hashable, Sendable {

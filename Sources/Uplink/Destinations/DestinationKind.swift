@@ -9,19 +9,19 @@ import Synchronization
 public protocol DestinationKind: Sendable {
     /// Its name on the command line and in the store.
     static var name: String { get }
-    /// What it is, one line.
+    /// A description, one line.
     static var summary: String { get }
     /// Its settings.
     static var fields: [SettingField] { get }
-    /// What "delivered" means there.
+    /// The meaning of "delivered" there.
     static var promise: DeliveryPromise { get }
     /// How much goes there at a time and how often, where it matters to the kind.
     static var pace: DestinationPace { get }
     /// How finely the heart rate goes there, unless a person chooses otherwise.
     static var resolution: Resolution { get }
-    /// What a person does about a hold, where the general words of ``HoldReason`` do not say it.
+    /// The remedy for a hold, where the general words of ``HoldReason`` do not say it.
     static func remedy(_ reason: HoldReason) -> String?
-    /// What a person looks at while deliveries there fail.
+    /// The places for a person to look at while deliveries there fail.
     static var faultRemedy: String { get }
     /// Whether what arrives there ends at an exchange, whose patients are numbers.
     static var leadsToExchange: Bool { get }
@@ -32,9 +32,9 @@ public protocol DestinationKind: Sendable {
     init(_ values: SettingValues) throws(DestinationProblem)
     /// Where it is, for a person: an address without secrets.
     var place: String { get }
-    /// What of the patient's identity leaves the machine.
+    /// The part of the patient's identity that leaves the machine.
     var patientIdentity: PatientIdentity { get }
-    /// What leaves the machine, for a person: one invented sample, without secrets.
+    /// The data that leaves the machine, for a person: one invented sample, without secrets.
     var example: String { get }
     /// Whether it mixes up patients where it gets the straps of several.
     var servesOnePatient: Bool { get }
@@ -65,19 +65,19 @@ extension DestinationKind {
     public static func remedy(_ reason: HoldReason) -> String? { nil }
 }
 
-/// What a person's phone reads to pair a strap at a destination. It is a secret while it may be read.
+/// The code that a person's phone reads to pair a strap at a destination. It is a secret while it may be read.
 public struct PairingCode: Sendable, Hashable {
     /// The strap.
     public var sensorID: Int64
-    /// What the QR code says.
+    /// The text of the QR code.
     public var text: String
     /// When it is too late to read it.
     public var expires: UTC
 }
 
-/// What "delivered" means at a system.
+/// The meaning of "delivered" at a system.
 public struct DeliveryPromise: Sendable, Hashable {
-    /// What its answer shows.
+    /// The state that its answer shows.
     public enum Level: String, Sendable, Hashable, CaseIterable {
         /// The data are on its disk.
         case durable
@@ -87,7 +87,7 @@ public struct DeliveryPromise: Sendable, Hashable {
         case handedOver = "handed-over"
     }
 
-    /// What its answer shows.
+    /// The state that its answer shows.
     public var level: Level
     /// Whether a sample that is sent again, after an answer that was lost, can be seen twice.
     public var mayRepeat: Bool
@@ -103,13 +103,13 @@ public struct DestinationPace: Sendable, Hashable {
     public var batch: Int?
     /// From one delivery to the next, while nothing waits behind it.
     public var interval: Duration?
-    /// What the interval becomes where the other side has time, unless somebody set one; nil: it stays.
+    /// The interval where the other side has time, unless somebody set one; nil: it stays.
     public var shortestInterval: Duration?
     /// Before the same samples are sent again when their fate is unknown.
     public var resendPause: Duration?
 }
 
-/// What a destination needs from the gateway.
+/// The parts that a destination needs from the gateway.
 public struct DestinationParts: Sendable {
     /// How servers are reached.
     public var transport: any HTTPTransport
@@ -145,11 +145,11 @@ public struct DestinationParts: Sendable {
     }
 }
 
-/// What came of trying a destination.
+/// The result of trying a destination.
 public struct ProbeReport: Sendable, Hashable {
-    /// What was tried and found well, a line each.
+    /// The properties that were tried and found well, a line each.
     public var checked: [String]
-    /// What could not be tried without leaving data there, a line each.
+    /// The properties that could not be tried without leaving data there, a line each.
     public var unchecked: [String] = []
     /// Tokens that were granted on the way, to be stored with the secrets.
     public var tokens: TokenRecord?

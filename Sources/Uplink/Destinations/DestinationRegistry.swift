@@ -13,7 +13,7 @@ public enum DestinationRegistry {
         WebhookKind.self,
     ]
 
-    /// What a person looks at while deliveries to an HTTP server fail, an exchange's too.
+    /// The places for a person to look at while deliveries to an HTTP server fail, an exchange's too.
     public static let faultRemedy = "check network, DNS, proxy and firewall"
 
     /// The kind of this name.

@@ -18,7 +18,7 @@ public struct SettingField: Sendable, Hashable {
     public let need: Need
     /// Whether it is kept in a file of mode 0600 and shown nowhere.
     public let isSecret: Bool
-    /// What it is, one line.
+    /// A description, one line.
     public let help: String
 
     init(_ name: String, _ need: Need, isSecret: Bool = false, _ help: String) {
@@ -47,7 +47,7 @@ public struct SettingField: Sendable, Hashable {
 /// The values of a setting that is on or off.
 enum YesOrNo: String, Sendable, CaseIterable { case yes, no }
 
-/// What of the patient's identity leaves the machine.
+/// The part of the patient's identity that leaves the machine.
 public enum PatientIdentity: String, Sendable, Hashable, CaseIterable {
     /// Nothing: only the number of the sensor.
     case none
@@ -57,9 +57,9 @@ public enum PatientIdentity: String, Sendable, Hashable, CaseIterable {
 
 /// Why a destination cannot be added, or does not work: what happened and what to do. Holds no secret.
 public struct DestinationProblem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What happened.
+    /// The event.
     public var message: String
-    /// What a person does about it.
+    /// The remedy, for a person.
     public var advice: String
 
     init(_ message: String, _ advice: String) {

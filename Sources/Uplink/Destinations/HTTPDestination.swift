@@ -14,7 +14,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     private(set) var faultAdvice: String?
     /// Why the last token was not taken, where the server's words say it.
     private var tokenFault: (words: String, advice: String)?
-    /// What was refused while other data points were stored, and nothing has been stored as a whole since.
+    /// The refusal while other data points were stored, until a request is stored as a whole.
     private(set) var partialFault: String?
 
     init(_ kind: Kind, tokens: (any TokenSource)?, _ parts: DestinationParts) {
@@ -35,7 +35,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
 
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         var last = DeliveryAnswer.entries([])
-        // What an earlier part has stored comes again with the others, and is known then.
+        // Data points of an earlier part come again with the others, and are known then.
         for part in kind.batches(of: points, context) {
             switch await send(part) {
             case .stopped(let answer): return answer

@@ -26,7 +26,7 @@ public protocol HTTPKind: DestinationKind {
     static var answers: [AnswerRow] { get }
     /// The text of an answer that the table is read with, and that a person sees.
     func words(of answer: HTTPAnswer) -> String
-    /// What an answer means; the table says it, unless the answer's other parts matter.
+    /// The meaning of an answer; the table says it, unless the answer's other parts matter.
     func meaning(of answer: HTTPAnswer) -> AnswerMeaning
     /// The same of an answer to so many data points, where it counts them.
     func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning
@@ -37,7 +37,7 @@ public protocol HTTPKind: DestinationKind {
     func series(of points: [OutgoingPoint]) -> [[Int]]
 }
 
-/// What a request may depend on beside its data points.
+/// The facts that a request may depend on beside its data points.
 public struct RequestContext: Sendable {
     /// The patient of data points that name none.
     public var patient: String?
@@ -45,7 +45,7 @@ public struct RequestContext: Sendable {
     public var seconds: Int64
 }
 
-/// What an answer to a whole request means.
+/// The meaning of an answer to a whole request.
 public enum AnswerMeaning: Hashable, Sendable {
     /// All of it is stored, now or before.
     case stored
@@ -70,7 +70,7 @@ public enum AnswerMeaning: Hashable, Sendable {
 }
 
 extension AnswerMeaning {
-    /// What the delivery learns of it. `isAlone`: the request had a single data point, to find out about it;
+    /// The answer for the delivery. `isAlone`: the request had a single data point, to find out about it;
     /// `words`: what the server said.
     func delivery(
         of answer: HTTPAnswer, count: Int, isAlone: Bool, words: String
@@ -97,11 +97,11 @@ extension AnswerMeaning {
 public struct AnswerRow: Sendable {
     /// The HTTP statuses.
     public var status: ClosedRange<Int>
-    /// What the answer's words begin with, if that matters.
+    /// The words with which the answer begins, if that matters.
     public var begins = ""
-    /// What the answer's words contain, if that matters.
+    /// The words that the answer contains, if that matters.
     public var contains = ""
-    /// What it means.
+    /// The meaning.
     public var meaning: AnswerMeaning
 
     init(
@@ -125,7 +125,7 @@ public struct AnswerRow: Sendable {
             && (contains.isEmpty || words.contains(contains))
     }
 
-    /// What HTTP itself says (RFC 9110, RFC 6585), for what a kind's own table leaves out.
+    /// The meanings by HTTP itself (RFC 9110, RFC 6585), for what a kind's own table leaves out.
     static let general: [AnswerRow] = [
         AnswerRow(300...399, .held(.moved)),
         AnswerRow(401, .unauthorized),
@@ -178,7 +178,7 @@ extension HTTPKind {
 
     public func meaning(of answer: HTTPAnswer) -> AnswerMeaning { meaningInTable(of: answer) }
 
-    /// What the table, or HTTP itself, says of an answer.
+    /// The meaning of an answer by the table, or by HTTP itself.
     func meaningInTable(of answer: HTTPAnswer) -> AnswerMeaning {
         let words = words(of: answer)
         let row =

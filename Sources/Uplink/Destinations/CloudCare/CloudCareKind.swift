@@ -166,7 +166,7 @@ public struct CloudCareKind: HTTPKind {
         AnswerRow(500, .suspect),
     ]
 
-    /// What an import says it did.
+    /// The counts that an import answers with.
     private struct Counts: Decodable {
         var totalMetrics: Int
         var storedCount: Int

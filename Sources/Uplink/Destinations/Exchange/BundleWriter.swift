@@ -5,7 +5,7 @@
 public struct BundleWriter: Sendable {
     /// One observation to be.
     public struct Entry: Sendable {
-        /// What it says.
+        /// The content.
         public var point: DataPoint
         /// The patient's identifier at the exchange.
         public var patient: String

@@ -15,7 +15,7 @@ public enum DeliveryFault: Error, Hashable, Sendable {
 }
 
 extension DeliveryFault: CustomStringConvertible {
-    /// What happens, in words for a technician.
+    /// A description for a technician.
     public var description: String {
         switch self {
         case .transport(let fault, let host): fault.description(at: host)
@@ -31,7 +31,7 @@ extension DeliveryFault: CustomStringConvertible {
         }
     }
 
-    /// What a person does about it; nil: what is done about any fault of a network.
+    /// The remedy, for a person; nil: what is done about any fault of a network.
     var advice: String? {
         guard case .redirect(let redirect) = self else { return nil }
         return redirect.advice {

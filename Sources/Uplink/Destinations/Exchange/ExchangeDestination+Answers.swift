@@ -29,7 +29,7 @@ extension ExchangeDestination {
     private func readRefusal(_ answer: HTTPAnswer) -> DeliveryAnswer {
         switch answer.status {
         case 413: return .tooLarge
-        // What stands before the exchange had no answer from it.
+        // The proxy before the exchange had no answer from it.
         case 502, 504: return .unanswered(String(answer.status))
         case 429, 503:
             return .throttled(retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))

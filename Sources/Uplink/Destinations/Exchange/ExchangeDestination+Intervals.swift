@@ -2,7 +2,7 @@ import Basics
 import Logging
 import OfflineQueue
 
-/// What is known of the patient's consent to RR intervals. It is asked for when there are some to
+/// The known state of the patient's consent to RR intervals. It is asked for when there are some to
 /// send, and kept nowhere: a consent can be withdrawn while the gateway is off.
 enum IntervalConsent {
     case unknown
@@ -32,7 +32,7 @@ enum IntervalRefusal: Hashable {
     /// Why an interval was not sent, in the books.
     var reason: HoldReason { self == .codeUnknown ? .codeUnknown : .noConsent }
 
-    /// What a person is told; nil where nothing is wrong.
+    /// The message for a person; nil where nothing is wrong.
     var words: String? {
         switch self {
         case .notAsked: nil
@@ -101,7 +101,7 @@ extension ExchangeDestination {
                 logger.info("RR intervals are consented to")
             case .asked: refuseIntervals(.noConsent)
             case .notAsked:
-                // What was consented to a moment ago was withdrawn, whether or not a study lists it still.
+                // A consent of a moment ago was withdrawn, whether or not a study lists it still.
                 if case .refused(.noConsent, _) = intervals {
                     refuseIntervals(.noConsent)
                 } else {

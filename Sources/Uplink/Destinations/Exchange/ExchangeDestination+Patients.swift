@@ -6,7 +6,7 @@ struct Attribution: Sendable, Hashable {
     var code: ObservationCode
 }
 
-/// What is known of one patient's attribution.
+/// The known state of one patient's attribution.
 enum PatientAttribution: Sendable {
     case known(Attribution)
     /// Only a person can mend what is missing.
@@ -19,7 +19,7 @@ enum FoundAttributions: Sendable {
     case stopped(DeliveryAnswer)
 }
 
-/// What came of confirming the person behind a patient's number.
+/// The result of confirming the person behind a patient's number.
 public enum PersonConfirmation: Sendable, Hashable {
     /// It is known now.
     case confirmed
@@ -146,7 +146,7 @@ extension ExchangeDestination {
         for patient in patients { knownAttributions[patient] = nil }
     }
 
-    /// What is clear without a person's choice. From its first sample on, a number stands for one person.
+    /// The part that is clear without a person's choice. From its first sample on, a number stands for one person.
     private func attribution(_ access: PatientAccess?) async -> PatientAttribution {
         guard let access else { return .held(.heartRateNotAsked) }
         if termsChanged != nil, let person = access.person {
@@ -161,7 +161,7 @@ extension ExchangeDestination {
         return .known(Attribution(device: device, code: own.code ?? access.code))
     }
 
-    /// What the exchange lets this enrollment deliver for one patient; nil inside when no study of
+    /// The access that the exchange gives this enrollment for one patient; nil inside when no study of
     /// theirs collects heart rate.
     ///
     /// - Parameter patient: as ``PatientAccess/isPatientID(_:)`` has it.

@@ -4,7 +4,7 @@ import OfflineQueue
 
 /// Delivery to one JupyterHealth Exchange (docs/develop/exchange.md).
 public actor ExchangeDestination: Destination {
-    /// What is known of the enrollment, kept current as the exchange changes.
+    /// The known state of the enrollment, kept current as the exchange changes.
     public internal(set) var terms: EnrollmentTerms
     /// Why the last attempt delivered nothing; nil after one that did.
     public internal(set) var lastFault: DeliveryFault?
@@ -103,7 +103,7 @@ public actor ExchangeDestination: Destination {
         case .stopped(let answer): return answer
         }
         var entries: [BundleWriter.Entry] = []
-        // What is not sent has its answer already.
+        // An entry that is not sent has its answer already.
         var known: [EntryAnswer?] = []
         for point in points {
             if let why = refusal(of: point) {

@@ -1,4 +1,4 @@
-/// What the exchange's words on one entry mean (docs/develop/exchange.md).
+/// The meaning of the exchange's words on one entry (docs/develop/exchange.md).
 extension EntryVerdict {
     /// Where an entry was sent.
     public enum Endpoint: Sendable {
@@ -11,7 +11,7 @@ extension EntryVerdict {
     /// One row of the table.
     struct Row: Sendable {
         var status: Int
-        /// What the diagnostics contain; empty matches all.
+        /// The words that the diagnostics contain; empty matches all.
         var text: String
         /// Whether `text` must stand at the beginning.
         var isPrefix = false

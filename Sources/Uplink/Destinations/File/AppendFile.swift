@@ -43,7 +43,7 @@ public final class AppendFile {
     /// How much of the end is read at opening: room for 4096 lines of 500 bytes.
     static let tailBytes = 2 << 20
 
-    /// What every line of ours begins with.
+    /// The beginning of every line of ours.
     private static let lineStart = Array(#"{"patient":"#.utf8)
 
     /// Opens the file at `path`, or makes it, 0600. What a crash left of a last line is cut off; a file that
@@ -207,7 +207,7 @@ public final class AppendFile {
 }
 
 extension AppendFile.Fault: CustomStringConvertible {
-    /// What failed, without the path.
+    /// The failed step, without the path.
     public var description: String {
         step == .recognize
             ? "the file holds something other than data points"

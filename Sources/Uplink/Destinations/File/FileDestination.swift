@@ -7,7 +7,7 @@ import OfflineQueue
 ///
 ///     {"patient":"40001","sensor":{"id":1,"model":"H10"},"data_point":{"header":{…},"body":{…}}}
 ///
-/// What it says it has is on the disk. Samples that are delivered again, as after a crash, are not
+/// A sample that it says it has is on the disk. Samples that are delivered again, as after a crash, are not
 /// written again, as long as they are among the last ones of the file.
 public actor FileDestination: Destination {
     /// As many disks as a gateway has, and a network's: of one that hangs, few others wait.
@@ -149,7 +149,7 @@ public actor FileDestination: Destination {
         close()
         let file = try AppendFile(path: path, failing: failing)
         let lines = try file.tailLines().compactMap(Self.identifier)
-        // What was written just before the file was put aside may be sent again after a crash.
+        // Lines that were written just before the file was put aside may be sent again after a crash.
         if rotation != .none, lines.count < RecentIdentifiers.countMax,
             let last = rotated.plain().last
         {

@@ -98,7 +98,7 @@ struct FirebaseAccounts: TokenIssuer {
     ]
 }
 
-/// What a token of Firebase says about its user.
+/// The claims of a Firebase token about its user.
 enum FirebaseUser {
     private struct Claims: Decodable { var sub: String? }
 

@@ -1,7 +1,7 @@
 import Basics
 import OfflineQueue
 
-/// What is written into a Realtime Database.
+/// The documents in a Realtime Database.
 ///
 /// A batch is one PATCH of deep paths: all of it is written, or nothing, and the same again changes nothing.
 ///

@@ -114,7 +114,7 @@ public struct InfluxKind: HTTPKind {
             .post, origin, target, contentType: "text/plain; charset=utf-8", body: lines.bytes)
     }
 
-    /// What InfluxDB 1.6 to 3 answer. A request that holds wrong lines may store the others: to send those
+    /// The answers of InfluxDB 1.6 to 3. A request that holds wrong lines may store the others: to send those
     /// again changes nothing.
     public static let answers = [
         AnswerRow(204, .stored),
@@ -135,7 +135,7 @@ public struct InfluxKind: HTTPKind {
     /// one, but not which; and if the points are of two shards, only of one of them.
     public func refused(in answer: HTTPAnswer, count: Int) -> [Int: String]? {
         if let lines = InfluxRefusals(answer.body)?.lines, !lines.isEmpty {
-            // What is told of a line that was not sent tells nothing.
+            // A verdict on a line that was not sent tells nothing.
             return lines.keys.allSatisfy({ 0..<count ~= $0 }) ? lines : nil
         }
         let words = words(of: answer)
@@ -161,7 +161,7 @@ public struct InfluxKind: HTTPKind {
     }
 }
 
-/// What InfluxDB 3 says of a write of which it stored a part:
+/// The answer of InfluxDB 3 to a write of which it stored a part:
 /// `{"error":"partial write of line protocol occurred","data":[{"line_number":2,"error_message":"…"}]}`.
 private struct InfluxRefusals {
     /// Why, by the position of the line in the request.

@@ -1,13 +1,13 @@
 import Foundation
 
-/// What a broker says of the gateways below one prefix. Without I/O. Whoever may publish there may have
+/// The reports of a broker on the gateways below one prefix. Without I/O. Whoever may publish there may have
 /// written it: it is bounded in every direction.
 public struct BrokerStates: Sendable {
     /// One gateway.
     public struct Gateway: Sendable, Hashable {
         /// Whether its connection stands; nil if the broker does not say.
         public var isOnline: Bool?
-        /// What `…/health` holds; nil if there is nothing.
+        /// The content of `…/health`; nil if there is nothing.
         public var report: [UInt8]?
         /// Whether what it holds is larger than any report.
         public var isTooLarge = false

@@ -10,7 +10,7 @@ public actor BrokerWatch {
 
     /// The broker without secrets, such as `mqtts://broker.example:8883`.
     public nonisolated let place: String
-    /// What the topics begin with.
+    /// The beginning of the topics.
     public nonisolated let prefix: String
 
     private let kind: MQTTKind
@@ -57,7 +57,7 @@ public actor BrokerWatch {
         self.now = now
     }
 
-    /// What the broker says now. Connects if there is no connection.
+    /// The present reports of the broker. Connects if there is no connection.
     ///
     /// - Throws: ``DestinationProblem`` while the broker does not answer or refuses.
     public func read() throws(DestinationProblem) -> BrokerStates {
@@ -115,7 +115,7 @@ public actor BrokerWatch {
         self.client = client
     }
 
-    /// What a person at the screen does about it.
+    /// The remedy, for a person at the screen.
     private func problem(_ end: MQTTSession.End) -> DestinationProblem {
         var problem = kind.problem(end)
         switch end {

@@ -13,7 +13,7 @@ struct BrokerSettings: Sendable, Hashable {
     var password: Secret?
     /// Authorities, client certificate, timeouts, and whether plain text is acceptable.
     var network: CurlSettings
-    /// What the broker publishes when the connection breaks.
+    /// The message that the broker publishes when the connection breaks.
     var will: MQTTMessage?
     /// The largest packet that the broker may send, in bytes; nil: any. It needs MQTT 5.
     var packetBytesMax: UInt32?
@@ -78,7 +78,7 @@ actor MQTTConnection {
         return end
     }
 
-    /// What the broker retains under a topic; nil if it does not say so, or not within a moment.
+    /// The message that the broker retains under a topic; nil if it does not say so, or not within a moment.
     func retained(_ topic: String) async -> [UInt8]? {
         guard let client else { return nil }
         let found = Received()
@@ -345,7 +345,7 @@ final class MosquittoClient {
 final class BrokerTrust {
     /// libssl's settings; nil if they cannot be made.
     private(set) var context: OpaquePointer?
-    /// What stands in the way of a connection; a failed handshake, until more is known.
+    /// The fault in the way of a connection; a failed handshake, until more is known.
     private(set) var fault = TransportFault.tls(.handshake)
 
     init(_ network: CurlSettings, _ host: String) {

@@ -238,7 +238,7 @@ extension MQTTOutcome {
 }
 
 extension MQTTSession.End {
-    /// What happened, in words for a person.
+    /// A description of the event for a person.
     func words(at address: BrokerAddress) -> String {
         switch self {
         case .refused(let reason): "the broker answers \(reason)"

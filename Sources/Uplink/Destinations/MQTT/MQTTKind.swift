@@ -53,7 +53,7 @@ public struct MQTTKind: DestinationKind {
         words: "the broker acknowledged the message, also when nobody listens; a sample may come "
             + "twice: its id tells")
 
-    /// What Home Assistant shows is as old as the last delivery.
+    /// A value in Home Assistant is as old as the last delivery.
     public static let pace = DestinationPace(interval: .seconds(5))
 
     /// A proxy for HTTP is not on the way.

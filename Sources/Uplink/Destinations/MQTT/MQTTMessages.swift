@@ -21,7 +21,7 @@ enum MQTTFormat: String, Sendable, CaseIterable {
 
 /// The topics of one gateway.
 struct MQTTTopics: Hashable, Sendable {
-    /// What stands before the gateway's name.
+    /// The part before the gateway's name.
     var prefix: String
     /// The gateway's name.
     var gateway: String
@@ -32,7 +32,7 @@ struct MQTTTopics: Hashable, Sendable {
     var status: String { "\(root)/status" }
     /// Arrays of samples.
     var samples: String { "\(root)/samples" }
-    /// What is sent to try whether messages are taken.
+    /// The message that is sent to try whether messages are taken.
     var probe: String { "\(root)/probe" }
     /// The newest heart rate of a sensor, retained.
     func latest(_ sensor: Int64) -> String { "\(root)/sensor/\(sensor)/latest" }
@@ -63,16 +63,16 @@ struct MQTTWriter: Sendable {
     let topics: MQTTTopics
     let format: MQTTFormat
     let describesSensors: Bool
-    /// What names the patient of a data point; nil: nothing.
+    /// The name of a data point's patient; nil: none.
     let patient: @Sendable (OutgoingPoint) -> String?
 
-    /// What was measured later than this is newer than all that an earlier run of the gateway can have
+    /// A measurement later than this is newer than all that an earlier run of the gateway can have
     /// left at the broker; nil while the clock cannot tell.
     private var start: UTC?
     /// The times of the newest heart rates that went out.
     private var newest: [Int64: UTC] = [:]
     private var described: Set<Int64> = []
-    /// What people call the straps that are paired; nil as long as the gateway's state did not say so.
+    /// The names that people gave to the straps that are paired; nil as long as the gateway's state did not say so.
     private var names: [Int64: String]?
 
     /// A gateway has a handful of straps; beyond this what is known of them is forgotten.
@@ -93,7 +93,7 @@ struct MQTTWriter: Sendable {
 
     var keepsState: Bool { format != .thingsboard }
 
-    /// What the broker publishes when the gateway is gone.
+    /// The message that the broker publishes when the gateway is gone.
     var will: MQTTMessage? {
         keepsState
             ? MQTTMessage(topic: topics.status, payload: Array("offline".utf8), isRetained: true)

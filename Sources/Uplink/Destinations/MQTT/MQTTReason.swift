@@ -1,4 +1,4 @@
-/// What a broker says with a reason code (MQTT 5.0 §2.4), in one of four packets.
+/// The meaning of a broker's answer with a reason code (MQTT 5.0 §2.4), in one of four packets.
 struct MQTTReason: Hashable, Sendable {
     /// The packet that the code stands in.
     enum Packet: String, Sendable {
@@ -69,7 +69,7 @@ struct MQTTReason: Hashable, Sendable {
         Row(codes: 159...159, meaning: .throttled),
     ]
 
-    /// What it means for the messages it is about.
+    /// The meaning for the messages it is about.
     var meaning: AnswerMeaning {
         Self.table.first { $0.codes ~= code && $0.packet ?? packet == packet }?.meaning ?? .unclear
     }
@@ -79,7 +79,7 @@ extension MQTTReason: CustomStringConvertible {
     /// Such as `CONNACK 135 (not authorized)`.
     var description: String { "\(packet.rawValue) \(code)" + (words.map { " (\($0))" } ?? "") }
 
-    /// What the standard calls the codes that a person may have to act on.
+    /// The standard's names of the codes that a person may have to act on.
     private var words: String? {
         switch code {
         case 132: "protocol version not supported"

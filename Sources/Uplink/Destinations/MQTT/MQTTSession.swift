@@ -1,9 +1,9 @@
-/// What is known of one connection to a broker and of the messages that go over it. Without I/O.
+/// The known state of one connection to a broker and of the messages that go over it. Without I/O.
 ///
 /// A connection that ends never comes back: the next one is another session, and what was not
 /// acknowledged goes out again only when the delivery says so.
 struct MQTTSession: Sendable {
-    /// What the library reports.
+    /// The reports of the library.
     enum Event: Hashable, Sendable {
         /// The broker answered the connection, in the numbers of MQTT 5.
         case answered(code: Int)
@@ -88,7 +88,7 @@ struct MQTTSession: Sendable {
     }
 }
 
-/// What came of a round of messages.
+/// The result of a round of messages.
 struct MQTTOutcome: Hashable, Sendable {
     /// The code of each message's answer; nil where none came.
     var codes: [Int?]
@@ -97,7 +97,7 @@ struct MQTTOutcome: Hashable, Sendable {
     /// Why the connection is over, if it is.
     var end: MQTTSession.End?
 
-    /// What the delivery learns of it.
+    /// The answer for the delivery.
     func answer(count: Int, isAlone: Bool) -> DeliveryAnswer {
         for case let code? in codes {
             let reason = MQTTReason(.puback, code)

@@ -4,7 +4,7 @@ struct MQTTStateMessages: Sendable {
     /// Whether they are described to Home Assistant.
     let describes: Bool
 
-    /// What the broker has, by topic; empty where that is not known.
+    /// The messages at the broker, by topic; empty where that is not known.
     private var known: [String: [UInt8]] = [:]
 
     /// More straps than a gateway can have. Those beyond have no messages of their own.
@@ -41,7 +41,7 @@ struct MQTTStateMessages: Sendable {
             + [Self.retained((topics.health, state.report))]
     }
 
-    /// What goes out with a strap's samples and is retained. Whether it did is not known here, and an earlier run of
+    /// The values that go out with a strap's samples and are retained. Whether it did is not known here, and an earlier run of
     /// the gateway may have left it.
     private func topicsOfSamples(_ sensor: Int64) -> [String] {
         [topics.latest(sensor)] + (describes ? [topics.discovery(sensor)] : [])

@@ -6,7 +6,7 @@ import Basics
 /// A broker of MQTT 5 says so; others only end the connection. Then the broker is asked, under another identifier,
 /// whether the gateway is online: if it is while it has no connection, it is another one.
 struct NameRivalry: Sendable {
-    /// What the broker says of the gateway while it has no connection.
+    /// The broker's state of the gateway while it has no connection.
     enum Look: Hashable, Sendable {
         case online, offline
         /// It is not reached, or its rules do not let the gateway read.

@@ -37,7 +37,7 @@ public enum EnrollFault: Error, Hashable, Sendable {
 }
 
 extension EnrollFault: CustomStringConvertible {
-    /// What happened and what to do, for a technician.
+    /// The event and the remedy, for a technician.
     public var description: String {
         switch self {
         case .link(let fault): "\(fault)"

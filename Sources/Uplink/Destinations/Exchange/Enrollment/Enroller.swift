@@ -1,7 +1,7 @@
 import Foundation
 import OfflineQueue
 
-/// What an operator may add to an enrollment.
+/// The options that an operator may add to an enrollment.
 public struct EnrollSettings: Sendable {
     /// When plain http is acceptable.
     public var plainHTTP: Origin.PlainHTTP = .loopback

@@ -1,4 +1,4 @@
-// What the exchange answers with (docs/develop/exchange.md), as far as the gateway reads it. Members the
+// The answers of the exchange (docs/develop/exchange.md), as far as the gateway reads it. Members the
 // gateway can do without are optional, so that a newer exchange stays readable.
 
 /// `POST /api/v1/invitation/<token>`.

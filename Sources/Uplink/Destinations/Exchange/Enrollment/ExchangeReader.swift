@@ -54,7 +54,7 @@ public struct ExchangeReader: Sendable {
         return PatientAccount(patient: patient.id.text, consents, profile)
     }
 
-    /// What may be delivered for `patient`; nil when no study of theirs asks for heart rate.
+    /// The access to deliver for `patient`; nil when no study of theirs asks for heart rate.
     ///
     /// Several devices are narrowed down to those registered for this gateway's own OAuth client,
     /// if any are.

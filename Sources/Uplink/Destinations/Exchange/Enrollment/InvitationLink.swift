@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a technician was handed to enroll with, in any of the forms exchanges have printed
+/// The link that a technician was handed to enroll with, in any of the forms exchanges have printed
 /// (docs/develop/exchange.md). A bearer credential: never logged, and printed without its secret.
 public enum InvitationLink: Sendable, Hashable {
     /// Exchanges since v0.0.11: `…/<host>_<32 characters>`; can be redeemed again and again.
@@ -142,7 +142,7 @@ public enum InvitationLink: Sendable, Hashable {
 }
 
 extension InvitationLink.Fault: CustomStringConvertible {
-    /// What is wrong, for a technician.
+    /// The fault, for a technician.
     public var description: String {
         switch self {
         case .empty: "no link was given"
@@ -158,7 +158,7 @@ extension InvitationLink.Fault: CustomStringConvertible {
         }
     }
 
-    /// What to do about it, for a technician.
+    /// The remedy, for a technician.
     public var advice: String {
         switch self {
         case .empty, .tooLong, .unrecognized:

@@ -1,4 +1,4 @@
-/// What the exchange currently lets this gateway deliver for one patient.
+/// The data points that the exchange currently lets this gateway deliver for one patient.
 public struct PatientAccess: Sendable, Hashable {
     /// The patient's identifier at the exchange.
     public var patient: String
@@ -53,7 +53,7 @@ public struct ObservationCode: Sendable, Hashable, Codable {
 public struct DeviceCandidate: Sendable, Hashable, Codable {
     /// The device's identifier at the exchange.
     public var id: String
-    /// What the exchange calls it.
+    /// Its name at the exchange.
     public var name: String
 
     /// A patient by id and name.
@@ -134,7 +134,7 @@ extension PatientAccess {
     }
 }
 
-/// What the exchange says of a patient's RR intervals.
+/// The exchange's statement on a patient's RR intervals.
 enum IntervalAccess: Hashable {
     /// The patient has consented to sending them under this code.
     case consented(ObservationCode)

@@ -7,7 +7,7 @@ import OfflineQueue
 public struct PatientAccount: Sendable, Hashable {
     /// The patient's identifier at the exchange.
     public let patient: String
-    /// What tells one person from another; nil where the exchange does not say.
+    /// The facts that tell one person from another; nil where the exchange does not say.
     private let account: Secret?
     private let birthDate: Secret?
     private let address: Secret?

@@ -69,7 +69,7 @@ public struct PractitionerKeyFile: Sendable {
 }
 
 extension PractitionerKeyFile.Fault: CustomStringConvertible {
-    /// What is wrong, for a technician.
+    /// The fault, for a technician.
     public var description: String {
         switch self {
         case .tooLong: "too long for a key"
