@@ -243,6 +243,7 @@ struct FaultyDestination: Destination {
     }
 
     var mayRace: Bool { inner.mayRace }
+    var takesLedger: Bool { inner.takesLedger }
     var fault: String? { get async { await inner.fault } }
     func mayTakeIntervals() async -> Bool { await inner.mayTakeIntervals() }
     func isHealthy() async -> Bool { await inner.isHealthy() }
@@ -266,6 +267,18 @@ struct FaultyDestination: Destination {
             await faults.die()
             return .notSent(retryAt: nil)
         }
+    }
+}
+
+extension FaultyDestination {
+    func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
+        guard let fault = faults.next() else { return await inner.deliver(ledger: entries) }
+        if fault.isAfterTheWork { _ = await inner.deliver(ledger: entries) }
+        if fault == .killed || fault == .killedAfter {
+            await inner.finish()
+            await faults.die()
+        }
+        return .failed("\(fault)")
     }
 }
 

@@ -35,6 +35,10 @@ import Uplink
         try await DestinationContract().check(try await FirebaseSystem.start())
     }
 
+    @Test func aFirestoreHasEverySampleOnceAndSaysWhyOthersAreMissing() async throws {
+        try await DestinationContract().check(try await FirestoreSystem.start())
+    }
+
     @Test func aFHIRServerHasEverySampleOnceAndReadsEachObservation() async throws {
         try await DestinationContract().check(try await FHIRSystem.start(.password))
     }

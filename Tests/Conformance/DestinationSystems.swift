@@ -154,6 +154,48 @@ struct FirebaseSystem: DestinationSystem {
     func stop() async { await host.stop() }
 }
 
+/// What a Cloud Firestore does under deploy/firebase/firestore.rules, read by Google's own client.
+struct FirestoreSystem: DestinationSystem {
+    let kind = "firebase"
+    let host: SystemHost
+    let port: Int
+    var settings: [String: String] {
+        let address = "http://127.0.0.1:\(port)"
+        return [
+            "url": "\(address)/v1/projects/p/databases/(default)", "store": "firestore",
+            "emulator": address, "key": "AIza-test", "email": "gateway@clinic.example",
+            "password": "correct horse",
+        ]
+    }
+
+    static func start() async throws -> FirestoreSystem {
+        let python = SystemHost.judgesPython
+        return try await SystemHost.start("firebase", needs: [python]) { host in
+            FirestoreSystem(
+                host: host,
+                port: try await host.script("firebase_front.py", [], python: python))
+        }
+    }
+
+    private struct Counts: Decodable { var stored, gaps, days: Int }
+
+    private func read() async throws -> Counts {
+        let reader = SystemHost.root.appending(path: "Tests/Conformance/firestore_reader.py").path
+        let text = try await host.run(
+            SystemHost.judgesPython, [reader, "\(port)", FirebaseSystem.user])
+        return try JSONDecoder().decode(Counts.self, from: Data(text.utf8))
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) { (try await read().stored, 0) }
+
+    func ledgerCounts() async throws -> (gaps: Int, days: Int)? {
+        let counts = try await read()
+        return (counts.gaps, counts.days)
+    }
+
+    func stop() async { await host.stop() }
+}
+
 /// mosquitto behind a network that cuts connections, with paho-mqtt as the subscriber.
 struct CutMosquittoSystem: DestinationSystem {
     let kind = "mqtt"

@@ -1,11 +1,12 @@
-"""What Firebase Authentication and a Realtime Database do for this gateway, and nothing else. Only the standard
-library is used.
+"""What Firebase Authentication and a Realtime Database do for this gateway, and nothing else. Without
+Firestore only the standard library is used.
 
     firebase_front.py [RULES]
 
 RULES is a file of security rules (deploy/firebase/database.rules.json if left out), which every request is judged by.
 Prints its port, then answers on 127.0.0.1 until it is ended. Below /identitytoolkit.googleapis.com and
-/securetoken.googleapis.com it is the Authentication emulator, elsewhere the database. A request with
+/securetoken.googleapis.com it is the Authentication emulator, below /v1/projects a Cloud Firestore
+(firestore_store.py), elsewhere the database. A request with
 `Authorization: Bearer owner` passes by the rules, as at Firebase's own emulator.
 POST /faults {"expire": true} makes all access tokens old; {"forget": true} ends the anonymous users.
 """
@@ -28,6 +29,7 @@ RULES = json.loads(Path(
 KEY = "AIza-test"
 PASSWORDS = {"gateway@clinic.example": ("correct horse", "gatewayUser1")}
 access: dict[str, str] = {}
+store = None  # made with the first request: it needs more than the standard library
 refresh: dict[str, str] = {}
 tree: dict = {}
 listeners: list[tuple[list[str], queue.Queue]] = []
@@ -191,6 +193,8 @@ class Front(BaseHTTPRequestHandler):
         try:
             if url.path == "/faults":
                 self.fail(json.loads(body))
+            elif url.path.startswith("/v1/projects/"):
+                self.firestore(unquote(url.path), query, body)
             elif "googleapis.com" in url.path:
                 self.account(url.path, query, body)
             elif url.path.endswith(".json"):
@@ -240,6 +244,21 @@ class Front(BaseHTTPRequestHandler):
         kept = secrets.token_hex(16)
         refresh[kept] = uid
         self.answer(200, {"idToken": token(uid), "refreshToken": kept, "expiresIn": "3600", "localId": uid})
+
+    # Cloud Firestore
+
+    def firestore(self, path: str, query: dict, body: bytes) -> None:
+        global store
+        with lock:
+            if store is None:
+                from firestore_store import Store
+                store = Store()
+        bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        uid = True if bearer == "owner" else access.get(bearer)
+        if bearer and uid is None:
+            message = "Missing or invalid authentication."
+            return self.answer(401, {"error": {"code": 401, "message": message, "status": "UNAUTHENTICATED"}})
+        self.answer(*store.answer(self.command, path, query, body, uid))
 
     # Realtime Database
 

@@ -354,6 +354,47 @@ import Testing
         }
     }
 
+    @Test func aKeyOfAFHIRServersIsThisUsersAloneAndAnotherCannotTakeItsPlace() async throws {
+        let gateway = try GatewayProcess(busAddress: nil)
+        defer { try? FileManager.default.removeItem(at: gateway.directory) }
+        let path = gateway.directory.appending(path: "hospital.key").path
+        let made = try await gateway.command(["destination", "key", path])
+        #expect(made.status == 0 && made.output.hasPrefix(#"{"keys":[{"kty":"RSA""#))
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        let shown = try await gateway.command(["destination", "key", "--show", path])
+        #expect(shown.output == made.output)
+        let again = try await gateway.command(["destination", "key", path])
+        #expect(again.status == 2 && again.complaint.contains("exists already"))
+    }
+
+    @Test func aFHIRServerGetsAMinutesAverageUnlessAPersonChoosesOtherwise() async throws {
+        let system = try await FHIRSystem.start()
+        let outcome: Result<Void, any Error>
+        do {
+            outcome = .success(
+                try await TestWorld.run { fixture in
+                    struct Added: Decodable { var resolution: String }
+                    for (words, resolution) in [
+                        (["--name", "minutes"], "60s"),
+                        (["--name", "beats", "--resolution", "raw"], "raw"),
+                    ] {
+                        let words = ["destination", "add", "fhir"] + system.settingWords + words
+                        let added = try await fixture.gateway.command(words)
+                        #expect(added.status == 0, "\(added.complaint)")
+                        #expect(added.output.contains("speaks FHIR 4.0.1"))
+                        let list = try await fixture.command("destination", "list", "--json")
+                        let all = try JSONDecoder().decode([Added].self, from: Data(list.utf8))
+                        #expect(all.contains { $0.resolution == resolution })
+                    }
+                })
+        } catch {
+            outcome = .failure(error)
+        }
+        await system.stop()
+        try outcome.get()
+    }
+
     @Test func aSecretIsShownNowhere() async throws {
         let secret = "whsec_" + Data(repeating: 7, count: 32).base64EncodedString()
         try await TestWorld.run { fixture in

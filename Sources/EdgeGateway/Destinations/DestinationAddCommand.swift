@@ -55,7 +55,7 @@ struct DestinationAddCommand: AsyncParsableCommand {
     var keepDays: Int?
     @Option(
         help:
-            "raw: a data point per frame; 10s or 60s: averages (default: 60s for fhir, raw for others)."
+            "raw: a data point per frame; 10s or 60s: averages (default: 60s for fhir and Firestore, raw for others)."
     )
     var resolution: String?
     @OptionGroup var daemon: DaemonOptions

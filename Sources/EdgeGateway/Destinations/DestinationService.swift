@@ -109,7 +109,7 @@ struct DestinationService: Sendable {
             code: ObservationCode.omhHeartRate.code,
             identifierSystem: settings.identifierSystem)
         terms.resolution =
-            ask.resolution ?? same?.terms.resolution ?? type(of: kind).resolution.rawValue
+            ask.resolution ?? same?.terms.resolution ?? kind.resolution.rawValue
         terms.system = ask.kind
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -17,8 +17,6 @@ public protocol DestinationKind: Sendable {
     static var promise: DeliveryPromise { get }
     /// How much goes there at a time and how often, where it matters to the kind.
     static var pace: DestinationPace { get }
-    /// How finely the heart rate goes there, unless a person chooses otherwise.
-    static var resolution: Resolution { get }
     /// The remedy for a hold, where the general words of ``HoldReason`` do not say it.
     static func remedy(_ reason: HoldReason) -> String?
     /// The places for a person to look at while deliveries there fail.
@@ -36,6 +34,8 @@ public protocol DestinationKind: Sendable {
     var patientIdentity: PatientIdentity { get }
     /// The data that leaves the machine, for a person: one invented sample, without secrets.
     var example: String { get }
+    /// How finely the heart rate goes there, unless a person chooses otherwise.
+    var resolution: Resolution { get }
     /// Whether it mixes up patients where it gets the straps of several.
     var servesOnePatient: Bool { get }
     /// Tries all that can be tried without leaving anything there. Nothing is stored before it has passed.
@@ -49,12 +49,12 @@ public protocol DestinationKind: Sendable {
 extension DestinationKind {
     /// As the gateway's settings say.
     public static var pace: DestinationPace { DestinationPace() }
-    /// A data point a frame.
-    public static var resolution: Resolution { .raw }
     /// It is a system of its own.
     public static var leadsToExchange: Bool { false }
     /// A copy does it no harm.
     public static var isUnderName: Bool { false }
+    /// A data point a frame.
+    public var resolution: Resolution { .raw }
     /// It keeps straps apart.
     public var servesOnePatient: Bool { false }
     /// None is.

@@ -55,7 +55,6 @@ public struct FHIRKind: HTTPKind {
     ]
     /// Medplum and others search once for each condition: more take too long for a proxy.
     public static let pace = DestinationPace(batch: 100)
-    public static let resolution = Resolution.sixtySeconds
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: true,
         words:
@@ -152,6 +151,7 @@ public struct FHIRKind: HTTPKind {
 
     public let patientIdentity: PatientIdentity
 
+    public var resolution: Resolution { .sixtySeconds }
     public var place: String { "\(url.origin)\(url.path)" }
     public var origin: Origin { url.origin }
     public var tokenHost: String { (tokenURL ?? url).origin.host }

@@ -4,7 +4,7 @@ import OfflineQueue
 /// Delivery into a Realtime Database: one PATCH a batch, the newest heart rate by a request of its own, and
 /// the share that the settings ask for.
 actor FirebaseDestination: Destination {
-    private let kind: FirebaseKind
+    let kind: FirebaseKind
     private let tokens: any TokenSource
     private let transport: any HTTPTransport
     private let clock: any GatewayClock
@@ -35,11 +35,18 @@ actor FirebaseDestination: Destination {
 
     nonisolated var mayRace: Bool { FirebaseKind.promise.mayRace }
 
+    nonisolated var takesLedger: Bool { kind.takesLedger }
+
+    func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
+        await commit(ledger: entries)
+    }
+
     func finish() async { await tokens.finish() }
 
     // MARK: - Samples
 
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        if kind.store == .firestore { return await commit(points, alone: alone) }
         await settleShare()
         var share = isSharing == true ? kind.share?.revealed : nil
         while true {
@@ -58,7 +65,7 @@ actor FirebaseDestination: Destination {
                 if meaning == .stored, share != nil { await sendLatest(points) }
                 return meaning.delivery(
                     of: answer, count: points.count, isAlone: alone && points.count == 1,
-                    words: FirebaseKind.words(of: answer))
+                    words: kind.words(of: answer))
             }
         }
     }
@@ -92,6 +99,7 @@ actor FirebaseDestination: Destination {
     func begin() async { await settleShare() }
 
     func withdraw(shown state: GatewayState?) async -> String? {
+        guard kind.store == .realtime else { return nil }
         let hasShare: Bool
         switch await settle(share: nil) {
         case .settled: hasShare = false
@@ -103,7 +111,9 @@ actor FirebaseDestination: Destination {
     }
 
     private func settleShare() async {
-        guard isSharing == nil, clock.read().uptime >= shareDue else { return }
+        guard kind.store == .realtime, isSharing == nil, clock.read().uptime >= shareDue else {
+            return
+        }
         switch await settle(share: kind.share?.revealed) {
         case .settled:
             isSharing = kind.share != nil
@@ -153,7 +163,7 @@ actor FirebaseDestination: Destination {
     /// Where the token comes to stand, which Firebase wants in the address.
     private static let tokenMark = "TOKEN"
 
-    private enum Sent {
+    enum Sent {
         /// Nothing came back that could be read.
         case stopped(DeliveryAnswer)
         case answered(HTTPAnswer, AnswerMeaning)
@@ -162,7 +172,7 @@ actor FirebaseDestination: Destination {
     /// Sends a request of the user's, once more with a renewed token if the first is not taken. Firebase says
     /// 401 of rules and of old tokens alike: "Permission denied" is the rules' word if the token was taken
     /// before. What matters less than samples does not renew.
-    private func send(
+    func send(
         renews: Bool = true, _ make: (String) -> HTTPRequest
     ) async -> Sent {
         var refused: Sent?
@@ -184,6 +194,7 @@ actor FirebaseDestination: Destination {
                 return .stopped(.held(.credentialsRefused, retryAt: nil))
             }
             var request = make(user)
+            if kind.store == .firestore { request = request.authorized(by: token.secret) }
             request.target = request.target.replacing(
                 "auth=\(Self.tokenMark)", with: "auth=\(token.secret.revealed)", maxReplacements: 1)
             let answer: HTTPAnswer
@@ -194,7 +205,7 @@ actor FirebaseDestination: Destination {
                 return .stopped(
                     error.certainlyNotSent ? .notSent(retryAt: nil) : .unanswered("\(error)"))
             }
-            let meaning = FirebaseKind.meaning(of: answer)
+            let meaning = kind.meaning(of: answer)
             if meaning == .stored {
                 fault = nil
                 known = token
@@ -228,7 +239,8 @@ actor FirebaseDestination: Destination {
     // MARK: - Looking around
 
     private func look() async -> Sent {
-        await send { user in self.request(.get, "/users/\(user)/gateway.json") }
+        if kind.store == .firestore { return await list() }
+        return await send { user in self.request(.get, "/users/\(user)/gateway.json") }
     }
 
     func isHealthy() async -> Bool {
@@ -241,16 +253,20 @@ actor FirebaseDestination: Destination {
         return true
     }
 
-    /// Throws unless the user may write below its own name. What is written is taken back.
-    func probe() async throws(DestinationProblem) {
-        var sent = await send { user in
+    private func tryWrite() async -> Sent {
+        let sent = await send { user in
             self.request(
                 .put, "/users/\(user)/gateway/probe.json", "&print=silent", Array("true".utf8))
         }
-        if case .answered(_, .stored) = sent {
-            sent = await send { user in self.request(.delete, "/users/\(user)/gateway/probe.json") }
+        guard case .answered(_, .stored) = sent else { return sent }
+        return await send { user in
+            self.request(.delete, "/users/\(user)/gateway/probe.json")
         }
-        switch sent {
+    }
+
+    /// Throws unless the user may write below its own name. What is written is taken back.
+    func probe() async throws(DestinationProblem) {
+        switch kind.store == .firestore ? await tryCommit() : await tryWrite() {
         case .answered(_, .stored): break
         case .answered(_, .held(.moved)):
             throw DestinationProblem(

@@ -3,11 +3,16 @@ import Foundation
 import OfflineQueue
 
 /// A Firebase Realtime Database: a private history below the user, and perhaps a public stream that a page
-/// shows.
+/// shows. Or a Cloud Firestore of the same project, with the history and the gap ledger.
 ///
-/// deploy/firebase/ has the rules that both need, and the page.
+/// deploy/firebase/ has the rules that they need, and the page.
 public struct FirebaseKind: DestinationKind {
+    /// Which of the project's databases it is.
+    enum Store: String, CaseIterable { case realtime, firestore }
+
     let url: BaseURL
+    let store: Store
+    let takesLedger: Bool
     let key: Secret
     let account: Login?
     /// The public stream; nil: nothing is shared.
@@ -15,9 +20,16 @@ public struct FirebaseKind: DestinationKind {
     let emulator: BaseURL?
 
     public static let name = "firebase"
-    public static let summary = "a Firebase Realtime Database, with a public stream if wanted"
+    public static let summary =
+        "a Firebase Realtime Database, with a public stream if wanted, or a Cloud Firestore"
     public static let fields = [
-        SettingField("url", "the database, such as https://PROJECT-default-rtdb.firebaseio.com"),
+        SettingField(
+            "url",
+            "the database, such as https://PROJECT-default-rtdb.firebaseio.com, or "
+                + "https://firestore.googleapis.com/v1/projects/PROJECT/databases/(default)"),
+        SettingField(
+            "store", .standard(Store.realtime.rawValue),
+            "realtime, or firestore: a document a heart rate, and the gap ledger"),
         SettingField("key", isSecret: true, "the project's web API key"),
         SettingField("email", .optional, "the user that the gateway writes as"),
         SettingField("password", .optional, isSecret: true, "that user's password"),
@@ -31,6 +43,10 @@ public struct FirebaseKind: DestinationKind {
             "the end of that link; openssl rand -hex 16 makes one; another one ends the old link"),
         SettingField(
             "emulator", .optional, "the address of Firebase's Authentication emulator, for trials"),
+        SettingField(
+            "gaps", .standard("yes"),
+            "with store=firestore: deliver why samples are missing, and each day's coverage, as well"
+        ),
     ]
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
@@ -42,7 +58,8 @@ public struct FirebaseKind: DestinationKind {
     public static func remedy(_ reason: HoldReason) -> String? {
         switch reason {
         case .forbidden:
-            "publish deploy/firebase/database.rules.json as the database's rules"
+            "publish deploy/firebase/database.rules.json as the database's rules, of a Firestore "
+                + "firestore.rules"
         case .credentialsRefused:
             "add the destination again with the user's e-mail and password and the project's key; an "
                 + "anonymous user that is lost comes back as a new one"
@@ -54,9 +71,17 @@ public struct FirebaseKind: DestinationKind {
 
     public init(_ values: SettingValues) throws(DestinationProblem) {
         url = try values.url("url")
-        guard url.path.isEmpty else {
+        store = try values.choice("store")
+        takesLedger = try values.choice("gaps", YesOrNo.self) == .yes && store == .firestore
+        switch store {
+        case .realtime where !url.path.isEmpty:
             throw DestinationProblem(
                 "url holds more than the database's address", "leave out its path")
+        case .firestore where Self.databaseName(in: url.path) == nil:
+            throw DestinationProblem(
+                "url does not name a database of Firestore",
+                "such as https://firestore.googleapis.com/v1/projects/PROJECT/databases/(default)")
+        case .realtime, .firestore: break
         }
         guard let key = values.secret("key") else {
             throw DestinationProblem("key is missing", "the project's web API key")
@@ -74,6 +99,12 @@ public struct FirebaseKind: DestinationKind {
                 "share-id is missing, or too easy to guess",
                 "give 22 to 64 random letters and digits: share-id=$(openssl rand -hex 16)")
         }
+        guard store == .realtime || !isShared else {
+            throw DestinationProblem(
+                "nothing can be shared from a Firestore",
+                "leave out share, or share from a Realtime "
+                    + "Database: add both destinations")
+        }
         share = isShared ? id : nil
         emulator = values.text("emulator") == nil ? nil : try values.url("emulator")
     }
@@ -86,7 +117,22 @@ public struct FirebaseKind: DestinationKind {
             }
     }
 
-    public var place: String { "\(url.origin)" }
+    /// The resource name of a database of Firestore, at the end of its address's path.
+    static func databaseName(in path: String) -> String? {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false).suffix(4)
+        guard parts.count == 4, parts.first == "projects", parts.dropFirst(2).first == "databases",
+            parts.allSatisfy({ !$0.isEmpty })
+        else { return nil }
+        return parts.joined(separator: "/")
+    }
+
+    /// The same of this one.
+    var databaseName: String { Self.databaseName(in: url.path) ?? "" }
+
+    public var place: String { "\(url.origin)\(url.path)" }
+
+    /// Each document that is written costs something.
+    public var resolution: Resolution { store == .firestore ? .sixtySeconds : .raw }
 
     /// One stream shows one person's rate.
     public var servesOnePatient: Bool { share != nil }
@@ -95,6 +141,13 @@ public struct FirebaseKind: DestinationKind {
     public var patientIdentity: PatientIdentity { .none }
 
     public var example: String {
+        if store == .firestore {
+            var documents = FirestoreDocuments(database: databaseName, user: "USER")
+            documents.write(.example)
+            if takesLedger { LedgerEntry.examples.forEach { documents.write($0) } }
+            return "POST \(place)/documents:commit\n\n"
+                + String(decoding: documents.commit, as: UTF8.self)
+        }
         let body = FirebaseDocuments.batch(
             [.example], user: "USER", share: share == nil ? nil : "SHARE")
         return "PATCH \(url.origin)/.json\n\n" + String(decoding: body, as: UTF8.self)
@@ -102,6 +155,7 @@ public struct FirebaseKind: DestinationKind {
 
     // MARK: - Answers
 
+    /// A Realtime Database's.
     static let answers = [
         AnswerRow(200, .stored),
         AnswerRow(204, .stored),
@@ -114,8 +168,41 @@ public struct FirebaseKind: DestinationKind {
         AnswerRow(423, .held(.planExceeded)),
     ]
 
-    static func words(of answer: HTTPAnswer) -> String {
-        answer.content == .page ? "" : String(decoding: answer.body.prefix(500), as: UTF8.self)
+    /// A Firestore's, by the word of its status.
+    static let firestoreAnswers = [
+        AnswerRow(200, .stored),
+        AnswerRow(400, contains: "maximum", .tooLarge),
+        AnswerRow(400, begins: "FAILED_PRECONDITION", .held(.requestRefused)),
+        AnswerRow(400, .refused),
+        AnswerRow(409, .unclear),
+    ]
+
+    func words(of answer: HTTPAnswer) -> String {
+        struct Refused: Decodable {
+            struct Fault: Decodable, Sendable {
+                @IfAny var status: String?
+                @IfAny var message: String?
+            }
+            @IfAny var error: Fault?
+        }
+        guard answer.content != .page else { return "" }
+        if store == .firestore, let fault = (try? Refused(json: answer.body))?.error {
+            return "\(fault.status ?? "") \(fault.message ?? "")"
+        }
+        return String(decoding: answer.body.prefix(500), as: UTF8.self)
+    }
+
+    /// Of how many writes a commit's answer has the result.
+    static func writes(in body: [UInt8]) -> Int? {
+        struct Nothing: Decodable {}
+        struct Document: Decodable { @IfAny var writeResults: [IfAny<Nothing>]? }
+        return (try? Document(json: body))?.writeResults?.count
+    }
+
+    func commit(_ body: [UInt8]) -> HTTPRequest {
+        HTTPRequest(
+            .post, url.origin, "\(url.path)/documents:commit", contentType: "application/json",
+            body: body)
     }
 
     /// A database lives in one region, and another one's server gives its address:
@@ -133,13 +220,14 @@ public struct FirebaseKind: DestinationKind {
             ?? Redirect(answer, of: origin)
     }
 
-    static func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
-        if correctAddress(in: answer) != nil { return .held(.moved) }
+    func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
+        if Self.correctAddress(in: answer) != nil { return .held(.moved) }
         // A page is of a proxy or a captive portal, whatever its status says.
         if 300..<400 ~= answer.status { return .held(.moved) }
         if answer.content == .page { return .unclear }
         let words = words(of: answer)
-        return (answers + AnswerRow.general).first { $0.matches(answer, words) }?.meaning
+        let table = store == .realtime ? Self.answers : Self.firestoreAnswers
+        return (table + AnswerRow.general).first { $0.matches(answer, words) }?.meaning
             ?? .unclear
     }
 
@@ -185,7 +273,7 @@ public struct FirebaseKind: DestinationKind {
         try await FirebaseDestination(self, tokens: tokens(parts), parts).probe()
         return ProbeReport(
             checked: [
-                "the user signs in", "\(url.origin) lets it write below its own name; taken back",
+                "the user signs in", "\(place) lets it write below its own name; taken back",
             ],
             unchecked: share == nil
                 ? [] : ["whether the rules let it share: the first sample shows it"],

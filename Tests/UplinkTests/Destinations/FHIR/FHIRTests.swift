@@ -54,7 +54,7 @@ import Testing
                 == ["start": "2025-11-22T08:00:00.123Z", "end": "2025-11-22T08:01:00.123Z"])
         let components = try #require(resource["component"] as? [[String: Any]])
         #expect(components.count == 1 && components[0]["valueInteger"] as? Int == 58)
-        #expect(FHIRKind.resolution == .sixtySeconds)
+        #expect(kind.resolution == .sixtySeconds)
     }
 
     @Test(

@@ -266,10 +266,10 @@ private final class ScriptedFirebase: Sendable {
                 .held(.moved)
             ),
         ])
-    func anAnswerMeansThis(status: Int, body: String, meaning: AnswerMeaning) {
-        #expect(
-            FirebaseKind.meaning(of: HTTPAnswer(status: status, body: Array(body.utf8)))
-                == meaning)
+    func anAnswerMeansThis(status: Int, body: String, meaning: AnswerMeaning) throws {
+        let kind = try #require(try KindFixture.make("firebase") as? FirebaseKind)
+        let answer = HTTPAnswer(status: status, body: Array(body.utf8))
+        #expect(kind.meaning(of: answer) == meaning)
     }
 
     @Test(
