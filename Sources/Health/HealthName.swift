@@ -33,6 +33,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case storeMissing = "store-missing"
     case storeDamaged = "store-damaged"
     case storeSalvaged = "store-salvaged"
+    case registryUnwritten = "registry-unwritten"
     case queueNearlyFull = "queue-80-percent"
     case queueFull = "queue-full"
     case samplesLost = "samples-lost"
@@ -261,6 +262,12 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "the store was broken and has been replaced by what could be read",
                 "replace the card; edge-gateway queue acknowledge ends the item")
+        case .registryUnwritten:
+            Row(
+                .warning,
+                "who wears what cannot be written beside the store: if the store breaks now, a fresh one may know "
+                    + "an older state of it",
+                "free space on the disk, or replace the card")
         case .queueNearlyFull:
             Row(
                 .warning, "samples that wait take four fifths of storage.max_megabytes",

@@ -23,6 +23,9 @@ extension HealthRules {
                     .diskNearlyFull,
                     message: "the disk is nearly full: \(bytes >> 20) MB are free"))
         }
+        if let fault = store.registryFault, store.writeFault == nil {
+            found.append(HealthCondition(.registryUnwritten, message: fault))
+        }
         if let missing = store.missing {
             found.append(HealthCondition(.storeMissing, message: missing))
         }

@@ -139,6 +139,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var readFault: String?
         /// Why the last commit failed, and what a person does about it.
         public var writeFault: Fault?
+        /// Why who wears what could not be written beside it; nil if it was.
+        public var registryFault: String?
         /// Bytes left on its disk, if there are few; nil otherwise.
         public var scarceBytes: Int64?
         /// Samples that wait in memory.

@@ -191,6 +191,7 @@ extension HealthSnapshot.Store {
             return Fault(
                 message: "\($0.operation): \($0.cause)\(had ?? "")", advice: $0.code.advice)
         }
+        registryFault = health.sidecarFault.map { "\($0.operation): \($0.cause)" }
         scarceBytes = health.room.flatMap { $0.isNearlyFull ? $0.freeBytes : nil }
         buffered = health.buffered
         refused = health.refused

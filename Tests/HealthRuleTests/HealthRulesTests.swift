@@ -115,6 +115,7 @@ import Testing
                 id: 1, carried: 9, stored: .init(samples: 10, at: "2026-12-01 00:00 UTC"),
                 unknown: 1, isDone: true, fault: nil, file: "queue.sqlite.broken-1")
         },
+        Row(.registryUnwritten) { $0.store.registryFault = "write registry: no space" },
         Row(.storeMissing) { $0.store.missing = "the store's file was deleted" },
         Row(.storeDamaged) { $0.store.damagedRows = 3 },
         Row(.queueNearlyFull) {

@@ -32,8 +32,7 @@ extension SampleQueue {
         deliveries.drop(dropped)
         guard isEmpty else { return false }
         if erasure.patient == nil { try removeEverywhere(destination: erasure.enrollment) }
-        try eraseRegistry(erasure, condition, arguments)
-        keepSidecar(isErasure: true)
+        keepSidecar(try eraseRegistry(erasure, condition, arguments), copies: 2)
         FaultPoint.erased.reach()
         for id in assignments.map(\.id) {
             assignmentIDs.remove(id)
@@ -108,14 +107,16 @@ extension SampleQueue {
     /// Deletes the samples' counters and the rows behind them, in one transaction.
     ///
     /// Without SQLite's own look at references: for each segment it would walk over every sample there is,
-    /// in search of one that names it. ``audit()`` looks at all of them at once.
+    /// in search of one that names it. ``audit()`` looks at all of them at once. Returns what the registry is now.
     private func eraseRegistry(
         _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
-    ) throws(QueueError) {
+    ) throws(QueueError) -> Sidecar? {
         try mustBeSound("erase patient")
+        let wall = clock.read().wall
         do throws(QueueError) {
-            try store.writeOutside("erase patient") { database in
+            return try store.writeOutside("erase patient") { database in
                 try database.writeWithoutTransaction { db in
+                    var changed: Sidecar?
                     try db.execute(sql: "PRAGMA foreign_keys = OFF")
                     defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
                     try db.inTransaction {
@@ -124,8 +125,10 @@ extension SampleQueue {
                             try Self.forgetErasedLosses(db)
                             FaultPoint.eraseRegistry.reach()
                         }
+                        changed = try Sidecar.sealing(db, after: nil, at: wall)
                         return .commit
                     }
+                    return changed
                 }
             }
         } catch {

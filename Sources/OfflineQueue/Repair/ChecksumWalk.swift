@@ -70,7 +70,7 @@ extension SampleQueue {
             }
             return try StoreFindings(db)
         }
-        if let found { repair.found(damagedRows: found.damagedRows) }
+        if let found { repair.findings.damagedRows = found.damagedRows }
     }
 
     /// The log, the small tables, and what is not damaged any more because it is gone.
@@ -105,6 +105,6 @@ extension SampleQueue {
                 sql: "DELETE FROM damaged_row WHERE sample NOT IN (SELECT id FROM sample)")
             return try StoreFindings(db)
         }
-        if let found { repair.found(damagedRows: found.damagedRows) }
+        if let found { repair.findings.damagedRows = found.damagedRows }
     }
 }

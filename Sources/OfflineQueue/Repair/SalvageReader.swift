@@ -44,6 +44,8 @@ public final class SalvageReader {
     private let keys: [StoreKey]
     private let hasSidecar: Bool
     private let erased: Set<Int64>
+    /// The highest number of a segment at the last erasure; 0 if nobody was erased, or nobody knows.
+    private let erasedThrough: Int64
     private let letters: [Int64: [ExportedLetters.Place: Bool]]
     private struct Segment {
         let row: SegmentRow
@@ -55,9 +57,9 @@ public final class SalvageReader {
     private var strangerLines = 0
     private var damaged: Set<Int64> = []
     private var orphaned = 0
-    /// The last sample that was read through SQLite; nil when that is over.
+    /// The last sample that was read through SQLite; nil when that is over. Then the pages are read: SQLite says nothing
+    /// of rows to which a damaged page does not lead.
     private var cursor: Int64? = 0
-    private var isCarved: Bool
     private var position = StorePages.Position()
     private var isReadable = true
     private var gapsHanded = 0
@@ -108,6 +110,10 @@ public final class SalvageReader {
         erased =
             sidecar?.erasedAssignments
             ?? SalvageSource.erasedAssignments(source.unnumbered["erased_number"] ?? [])
+        let numbers = source.isComplete ? source.unnumbered["erased_until"] ?? [] : []
+        erasedThrough =
+            numbers.first { $0["kind"].flatMap(String.fromDatabaseValue) == "segment" }
+            .flatMap { SegmentRow.number($0, "number") } ?? 0
         var letters: [Int64: [ExportedLetters.Place: Bool]] = [:]
         for (id, row) in source.rows["dead_letter"] ?? [:] {
             letters[id, default: [:]][.own] = SegmentRow.number(row, "is_requeued") != 0
@@ -120,8 +126,6 @@ public final class SalvageReader {
                 SegmentRow.number(row, "is_requeued") != 0
         }
         self.letters = source.isPure ? letters : [:]
-        // With every frame in order, and every page reached, nothing can be anywhere else.
-        isCarved = database == nil || log.damage != nil || !source.isPure
         if database == nil { cursor = nil }
     }
 
@@ -171,7 +175,7 @@ public final class SalvageReader {
             let rows: [SampleRow]
             if let cursor {
                 rows = fetch(after: cursor)
-            } else if isCarved, let pages = pages.next(&position, log) {
+            } else if let pages = pages.next(&position, log) {
                 rows = pages.flatMap(carve).sorted { $0.id < $1.id }
             } else {
                 return nil
@@ -264,8 +268,7 @@ public final class SalvageReader {
             } catch {
                 if QueueError("salvage store", error).code == .inputOutput { isReadable = false }
             }
-            // A page that SQLite cannot read: on behind it. The rows there are looked for in the pages.
-            isCarved = true
+            // A page that SQLite cannot read: on behind it.
             guard step < SampleIdentity.sampleMax / 2 else { break }
             step *= 2
         }
@@ -298,17 +301,22 @@ public final class SalvageReader {
         let isOurs = !hasSidecar || key == keys.first
         let number = Int(sample.id)
         guard !(isOurs ? seen : strangers).contains(number) else { return nil }
+        let segment = isOurs ? segment(sample.segment) : stranger(sample.segment)
+        // Its insertion was never committed; the bytes only happen to be there. Where a segment ends that may be an older
+        // state of itself, nobody knows.
+        if let segment, source.isComplete, sample.id > segment.row.lastSample { return nil }
         if isOurs { seen.insert(number) } else { strangers.insert(number) }
         if isOurs, let row = source.rows["segment"]?[sample.segment],
             let assignment = SegmentRow.number(row, "assignment"), erased.contains(assignment)
         {
             return nil
         }
-        guard let segment = isOurs ? segment(sample.segment) : stranger(sample.segment) else {
-            orphaned += 1
+        guard let segment else {
+            // Pages that were freed before a patient was erased may still have rows.
+            if !isOurs || sample.segment > erasedThrough { orphaned += 1 }
             return nil
         }
-        // Its deletion was committed; the bytes only happen to be there still.
+        // Its deletion was committed.
         guard sample.id > segment.row.prunedThrough else { return nil }
         if !isOurs { strangerLines += 1 }
         return ExportLine(

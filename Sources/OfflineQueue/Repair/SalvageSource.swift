@@ -16,7 +16,13 @@ struct TableShape: Sendable {
     var hasRowID: Bool
 
     /// The tables of a store but `sample`, whose rows have a checksum and are found by it.
-    static func all(_ db: Database) throws -> [TableShape] {
+    static let all = Result<[TableShape], any Error> {
+        let empty = try DatabaseQueue()
+        try Schema.migrator.migrate(empty)
+        return try empty.read(shapes)
+    }
+
+    private static func shapes(_ db: Database) throws -> [TableShape] {
         let tables = try Row.fetchAll(
             db,
             sql: """
@@ -111,6 +117,8 @@ struct SalvageSource: Sendable {
     private(set) var storeID: String?
     /// Whether all of it is of the store of the sidecar, as far as can be read.
     private(set) var isPure = true
+    /// Whether SQLite read every table to its end, from a log in order.
+    private(set) var isComplete: Bool
     /// Segments of runs that the sidecar does not know, which are another store's; among ``rows``.
     static let strangers = "segment of another store"
     /// Those that it knows; nil without a sidecar.
@@ -123,13 +131,11 @@ struct SalvageSource: Sendable {
         runs = sidecar?.rows(of: "run")
         let shapes: [TableShape]
         do {
-            let empty = try DatabaseQueue()
-            try Schema.migrator.migrate(empty)
-            shapes = try empty.read { try TableShape.all($0) }
+            shapes = try TableShape.all.get()
         } catch {
             throw QueueError("salvage store", error)
         }
-        var isComplete = database != nil
+        isComplete = database != nil
         if let database {
             for shape in shapes where !read(shape, database) { isComplete = false }
         }
@@ -139,6 +145,7 @@ struct SalvageSource: Sendable {
         } else if log.damage != nil {
             // Rows of a damaged frame may be missing, or older than they were.
             carve(path, log, shapes, from: log.prefix)
+            isComplete = false
         }
         isPure = isPure && !hasStrangers
         storeID = ownRuns.min { $0.key < $1.key }.flatMap { SegmentRow.number($0.value, "nonce") }
@@ -259,18 +266,12 @@ struct SalvageView {
     init?(of store: String, _ log: WriteAheadLog) {
         path = store + Self.suffix
         Self.remove(path)
+        let frames = log.usable
+        guard frames.isEmpty || StorePages(path: store, log).pageBytes == log.pageBytes,
+            link(store, path) == 0
+        else { return nil }
         do {
-            let frames = log.usable
-            var status = stat()
-            if stat(store, &status) == 0, status.st_size > 0 {
-                guard frames.isEmpty || StorePages(path: store, log).pageBytes == log.pageBytes
-                else { return nil }
-                guard link(store, path) == 0 else { return nil }
-                if !frames.isEmpty { try log.write(frames, of: store, to: path + "-wal") }
-            } else {
-                guard !frames.isEmpty else { return nil }
-                try Self.fill(path, with: frames, of: log, store)
-            }
+            if !frames.isEmpty { try log.write(frames, of: store, to: path + "-wal") }
         } catch {
             Self.remove(path)
             return nil
@@ -281,25 +282,4 @@ struct SalvageView {
 
     /// A connection that only reads.
     func open() -> DatabaseQueue? { try? StoreFile.openToRead(path) }
-
-    /// Makes a file of what the log has of it.
-    private static func fill(
-        _ path: String, with frames: [Int], of log: WriteAheadLog, _ store: String
-    ) throws {
-        let isMade = FileManager.default.createFile(
-            atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
-        guard isMade, let file = FileHandle(forUpdatingAtPath: path) else {
-            throw QueueError(errno: errno, "salvage store")
-        }
-        defer { try? file.close() }
-        let wanted = Set(frames)
-        try StorePages.read(
-            store + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes
-        ) { bytes, index in
-            guard wanted.contains(index) else { return }
-            let page = UInt64(log.frames[index].page)
-            try file.seek(toOffset: (page - 1) * UInt64(log.pageBytes))
-            try file.write(contentsOf: bytes[WriteAheadLog.frameHeaderBytes...])
-        }
-    }
 }

@@ -134,15 +134,14 @@ extension SampleQueue {
 
     /// Remembers that a call met damage (``StoreRepair/note(_:rowsOnly:at:)``).
     func note(_ error: QueueError, rowsOnly: Bool = false) {
-        guard store.absence == nil else { return }
-        // A disk that is read-only, or a file that is not ours to write, is explained.
-        if error.code == .readOnly,
-            DiskRoom(at: store.path)?.isReadOnly != false
-                || access(store.path, W_OK) != 0
-        {
-            return
-        }
+        guard store.absence == nil, !isExplained(error) else { return }
         repair.note(error, rowsOnly: rowsOnly, at: clock.read().uptime)
+    }
+
+    /// Whether the disk is read-only, or the file is not ours to write.
+    func isExplained(_ error: QueueError) -> Bool {
+        error.code == .readOnly
+            && (DiskRoom(at: store.path)?.isReadOnly != false || access(store.path, W_OK) != 0)
     }
 
     /// Begins to save what a broken store holds, if there is one and nothing is being saved.

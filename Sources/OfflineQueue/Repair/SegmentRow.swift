@@ -7,6 +7,7 @@ struct SegmentRow: Sendable {
     let identityShift: Int64
     let settledThrough: Int64
     let prunedThrough: Int64
+    let lastSample: Int64
     let wallOffset: WallOffset?
 
     private static let counters = [
@@ -31,6 +32,7 @@ struct SegmentRow: Sendable {
         let isSound = Self.isSound(row)
         settledThrough = isSound ? Self.number(row, "settled_through") ?? 0 : 0
         prunedThrough = isSound ? Self.number(row, "pruned_through") ?? 0 : 0
+        lastSample = isSound ? Self.number(row, "last_sample") ?? .max : .max
     }
 
     static func number(_ row: SalvageSource.Values, _ name: String) -> Int64? {

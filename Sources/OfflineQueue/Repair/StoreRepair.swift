@@ -17,7 +17,7 @@ struct StoreRepair: Sendable {
     /// The latest salvage, until it is acknowledged.
     var salvage: SalvageReport?
     /// Other damage that was not acknowledged yet.
-    private(set) var findings = StoreFindings()
+    var findings = StoreFindings()
     /// The walk that looks for damage in the background.
     var walk = ChecksumWalk()
     private var replacedUptime: Uptime?
@@ -53,9 +53,7 @@ struct StoreRepair: Sendable {
         if uptime - failing.last > Self.deviceCalm { failing.since = uptime }
         failing.last = uptime
         deviceFailing[error.operation] = failing
-        if error.code == .inputOutput, uptime - failing.since >= Self.devicePatience {
-            damage = error
-        }
+        if uptime - failing.since >= Self.devicePatience { damage = error }
     }
 
     /// The device did it after all.
@@ -85,14 +83,6 @@ struct StoreRepair: Sendable {
         if let carriedUptime, uptime - carriedUptime < Self.carryPause { return false }
         carriedUptime = uptime
         return true
-    }
-
-    mutating func found(missing: MissingStore) {
-        findings.missing = missing
-    }
-
-    mutating func found(damagedRows: Int) {
-        findings.damagedRows = damagedRows
     }
 
     mutating func acknowledge() {

@@ -105,10 +105,15 @@ struct Evidence: Sendable {
     /// The stores that runs have put there.
     func asides(in directory: String) -> [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-        return names.filter { name in
-            name.hasPrefix(asidePrefix)
-                && UInt64(name.dropFirst(asidePrefix.count), radix: 16) != nil
-        }.map { URL(fileURLWithPath: directory).appendingPathComponent($0).path }
+        return names.map { URL(fileURLWithPath: directory).appendingPathComponent($0).path }
+            .filter { nonce(ofAside: $0) != nil }
+    }
+
+    /// Of the run that put it there; nil if it is none of them.
+    func nonce(ofAside path: String) -> UInt64? {
+        let name = URL(fileURLWithPath: path).lastPathComponent
+        guard name.hasPrefix(asidePrefix) else { return nil }
+        return UInt64(name.dropFirst(asidePrefix.count), radix: 16)
     }
 
     private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }

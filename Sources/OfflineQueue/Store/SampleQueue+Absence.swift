@@ -89,7 +89,7 @@ extension SampleQueue {
         guard store.absence == nil, !store.isClosed,
             let cause = repair.replacementDue(uptime: uptime)
         else { return }
-        store.leave(because: cause, at: uptime, sidecar)
+        store.leave(because: cause, at: uptime, sidecar.newest)
         deliveries.forgetStore()
         saving = nil
         returnToStoreIfDue(uptime: uptime)
@@ -111,7 +111,7 @@ extension SampleQueue {
             commits.worked()
             buffer.restartGroup()
         } catch {
-            repair.note(error, at: uptime)
+            if !isExplained(error) { repair.note(error, at: uptime) }
             store.stayAbsent(Absence(error, uptime: uptime))
             commits.failed(error, uptime: uptime)
         }
@@ -126,15 +126,16 @@ extension SampleQueue {
             started: run.hasBegun ? clock.read() : run.started,
             bootID: run.bootID, nonce: run.nonce)
         if run.hasBegun { ledgers.doubtAll() }
-        let begun = try opening.begin(
+        let (database, begun) = try opening.begin(
             replacing: repair.damage,
             mayReplace: repair.mayReplace(uptime: uptime),
             known: run.hasBegun || aside != nil
-                ? sidecar?.counting(through: segments.nextSample - 1, at: clock.read().wall) : nil,
+                ? sidecar.newest?.counting(
+                    through: segments.nextSample - 1, at: clock.read().wall) : nil,
             written: run.hasBegun ? { [ledgers] in ledgers.written($0) } : nil)
         let wearers: [Int64?]
         do {
-            wearers = try begun.database.unsafeRead { [arrivals = buffer.arrivals] db in
+            wearers = try database.unsafeRead { [arrivals = buffer.arrivals] db in
                 try arrivals.map { arrival in
                     try db.wearer(
                         arrival.assignmentID,
@@ -142,11 +143,11 @@ extension SampleQueue {
                 }
             }
         } catch {
-            try? begun.database.close()
+            try? database.close()
             throw QueueError("begin run", error)
         }
         if begun.isFresh { repair.replaced(uptime: uptime) }
-        store.open(begun.database, aside: aside)
+        store.open(database, aside: aside)
         let isNew = !run.hasBegun
         run.begin(begun.start)
         repair.begin(begun.start, begun.findings)
@@ -163,7 +164,7 @@ extension SampleQueue {
         }
         buffer.keep(only: assignmentIDs)
         ledgers.keep(only: assignmentIDs)
-        keepSidecar()
+        keepSidecar(begun.sidecar)
         nextSaving = .zero
         saveIfDue(uptime: uptime)
     }
@@ -178,13 +179,11 @@ extension SampleQueue {
             try write("report missing store") { db in
                 try StoreFindings.insertMissing(db, at: wall, detail, isCarried: true)
             }
-            repair.found(
-                missing: MissingStore(at: wall, detail: detail, isCarried: true))
+            repair.findings.missing = MissingStore(at: wall, detail: detail, isCarried: true)
         } catch {
             // Tried again in a minute; the open files take what comes meanwhile.
-            repair.found(
-                missing: MissingStore(
-                    at: wall, detail: "\(detail); \(error.cause)", isCarried: false))
+            repair.findings.missing = MissingStore(
+                at: wall, detail: "\(detail); \(error.cause)", isCarried: false)
         }
     }
 }

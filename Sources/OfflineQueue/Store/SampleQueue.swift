@@ -143,11 +143,7 @@ public actor SampleQueue {
     var repair = StoreRepair()
     /// Every assignment that the store knows.
     var assignmentIDs: Set<Int64>
-    /// The newest, whether or not the disk has taken it.
-    var sidecar: Sidecar?
-    /// How many of the two files are still to be written.
-    var sidecarWrites = 0
-    var sidecarUptime: Uptime
+    var sidecar: KeptSidecar
     /// The broken store that is being saved; nil while there is none.
     var saving: Saving?
     /// How often the device refused to read parts of it.
@@ -180,38 +176,38 @@ public actor SampleQueue {
         buffer = SampleBuffer(settings)
         let opening = StoreOpening(
             path: path, settings: settings, started: started, bootID: bootID, nonce: run.nonce)
-        sidecarUptime = started.uptime
         var lock: StoreLock?
         do throws(QueueError) {
             lock = try StoreLock(path)
-            let begun = try opening.begin()
+            let (database, begun) = try opening.begin()
             FaultPoint.runBegun.reach()
             store = StoreConnection(
-                begun.database, at: path, lock: lock, pageCountMax: settings.pageCountMax)
+                database, at: path, lock: lock, pageCountMax: settings.pageCountMax)
             run.begin(begun.start)
             repair.begin(begun.start, begun.findings)
             segments = OpenSegments(nextSample: begun.start.nextSample)
             assignmentIDs = begun.start.assignmentIDs
             ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptime)
-            sidecar = try? begun.database.unsafeRead { try Sidecar($0, at: started.wall) }
-            sidecarWrites = (try? sidecar?.write(besides: path)) == nil ? 1 : 0
+            sidecar = KeptSidecar(uptime: started.uptime)
+            sidecar.keep(begun.sidecar, besides: path, uptime: started.uptime)
         } catch {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
             let uptime = started.uptime
-            sidecar = try? Sidecar.newest(besides: path)
+            let known = try? Sidecar.newest(besides: path)
+            sidecar = KeptSidecar(known, uptime: uptime)
             store = try StoreConnection(
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,
-                pageCountMax: settings.pageCountMax, sidecar)
+                pageCountMax: settings.pageCountMax, known)
             commits.failed(error, uptime: uptime)
-            let known: RunStart
+            let start: RunStart
             do {
-                known = try store.database.write { [nonce = run.nonce] db in
+                start = try store.database.write { [nonce = run.nonce] db in
                     try RunStart(db, bootID: bootID, nonce: nonce, reading: started, isFresh: true)
                 }
             } catch { throw QueueError("begin run", error) }
-            assignmentIDs = known.assignmentIDs
-            ledgers = GapLedgers(known.ledgers, aliveUptime: uptime)
+            assignmentIDs = start.assignmentIDs
+            ledgers = GapLedgers(start.ledgers, aliveUptime: uptime)
         }
         self.run = run
     }
@@ -257,15 +253,19 @@ public actor SampleQueue {
     ) throws(QueueError) -> Value {
         try mustBeSound(operation)
         try store.mustBeWritable(operation)
-        let wall = deliveries.hasUnwritten ? clock.read().trustedWall : nil
+        let reading = clock.read()
         do throws(QueueError) {
-            let (value, written) = try store.write(operation) { [deliveries] db in
-                let written = try deliveries.writeAlong(db, wall: wall)
-                return (try body(db), written)
+            let (value, written, changed) = try store.write(operation) { [deliveries, sidecar] db in
+                let written = try deliveries.writeAlong(db, wall: reading.trustedWall)
+                let value = try body(db)
+                return (
+                    value, written,
+                    try Sidecar.sealing(db, after: sidecar.newest, at: reading.wall)
+                )
             }
             deliveries.writtenAlong(written)
             repair.worked(operation)
-            keepSidecar()
+            keepSidecar(changed)
             return value
         } catch {
             deliveries.failedAlong()

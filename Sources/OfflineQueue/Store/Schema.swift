@@ -427,7 +427,7 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// Counts the changes of what the sidecar holds (``Sidecar``).
+    /// Counts the changes of what the sidecar holds, and holds its seal (``Sidecar``); NULL: it has none yet.
     private static var changeCount: String {
         let triggers = [
             ("boot", ["INSERT", "UPDATE"]), ("run", ["INSERT"]), ("board", ["INSERT", "DELETE"]),
@@ -447,9 +447,10 @@ enum Schema {
         return """
             CREATE TABLE registry_change (
                 id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-                number INTEGER NOT NULL
+                number INTEGER NOT NULL,
+                seal INTEGER
             ) STRICT, WITHOUT ROWID;
-            INSERT INTO registry_change VALUES (1, 0);
+            INSERT INTO registry_change VALUES (1, 0, NULL);
             """ + triggers.joined(separator: "\n")
     }
 }

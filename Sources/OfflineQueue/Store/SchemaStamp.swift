@@ -12,6 +12,8 @@ extension Schema {
     static func stamp(_ db: Database, after step: String) throws {
         try db.execute(
             sql: "PRAGMA user_version = \(try checksum(db, try steps(db).union([step])))")
+        // It was of the tables as they were before.
+        try db.execute(sql: "UPDATE registry_change SET seal = NULL")
     }
 
     /// Whether a store has every step of this program; false for one without tables, and for one that a step is
@@ -26,7 +28,8 @@ extension Schema {
             throw QueueError(.corrupt, "open store", "its tables are not as they were made")
         }
         let known = migrator.migrations.prefix(steps.count)
-        guard stamp != 0, let last = known.last, Set(known) == steps, try stamp == made(upTo: last)
+        guard stamp != 0, let last = known.last, Set(known) == steps,
+            stamp == (try made.get()[last])
         else {
             throw QueueError(
                 .otherVersion, "open store", "another version of edge-gateway wrote this store")
@@ -34,12 +37,15 @@ extension Schema {
         return steps.count == migrator.migrations.count
     }
 
-    /// The stamp of a store that this program makes.
-    private static func made(upTo step: String) throws -> Int32 {
+    /// The stamps of stores that this program makes, by their last step. To make one takes longer than all else of an
+    /// opening.
+    private static let made = Result<[String: Int32], any Error> {
         let database = try DatabaseQueue()
         defer { try? database.close() }
-        try migrator.migrate(database, upTo: step)
-        return try database.read(stamp(of:))
+        return try migrator.migrations.reduce(into: [String: Int32]()) { stamps, step in
+            try migrator.migrate(database, upTo: step)
+            stamps[step] = try database.read(stamp(of:))
+        }
     }
 
     private static func stamp(of db: Database) throws -> Int32 {

@@ -5,42 +5,30 @@ import GRDB
 /// The registry for a fresh store, if the one before it broke: who wears which strap, where samples go, and the numbers
 /// that are taken. Two files beside the store, of which one at least is whole at any time.
 ///
-/// Written after the commit of a change of the registry, which `registry_change` counts. An intact store always wins.
+/// Each transaction that changes the registry, which `registry_change` counts, seals it with a checksum
+/// (``sealing(_:after:at:)``), and the files are written after its commit. So a registry proves by itself that it is
+/// whole: an opening looks at the seal, and the registry of a broken store that is whole and newer than the files counts.
 struct Sidecar: Codable, Sendable {
-    static let contradiction = "who wears what is not as it was written down"
     private static let magic = "edge-gateway-registry 1"
-    /// How often the totals are written while nothing else changes: status says from when they are.
-    static let pause = Duration.seconds(600)
-    /// In the order in which one refers to the other.
+    /// In the order in which one refers to the other. Of a run, what no commit changes.
     private static let tables = [
-        "boot", "clock_step", "run", "board", "sensor", "enrollment", "assignment",
-        "further_destination",
-        "erased_number", "erased_until", "salvage",
+        ("boot", "*"), ("clock_step", "*"),
+        ("run", "id, boot, nonce, is_imported, started_uptime_us, started_wall_us"),
+        ("board", "*"), ("sensor", "*"), ("enrollment", "*"), ("assignment", "*"),
+        ("further_destination", "*"), ("erased_number", "*"), ("erased_until", "*"),
+        ("salvage", "*"),
     ]
     /// Assignments that may have begun since the last one was written: a fresh store gives none of their numbers again,
     /// so that it takes no sample for another patient's.
     private static let assignmentsUnknownMax: Int64 = 1_000
 
-    private struct Table: Codable, Sendable, Equatable {
+    private struct Table: Codable, Sendable {
         var columns: [String]
         var rows: [[Value]]
-
-        func columns(_ names: Set<String>?) -> [[Value]] {
-            guard let names else { return rows }
-            let kept = columns.indices.filter { names.contains(columns[$0]) }
-            return rows.map { row in kept.compactMap { row.indices.contains($0) ? row[$0] : nil } }
-        }
     }
 
-    /// Of which each change is counted: all columns, or these.
-    private static let counted: [(table: String, columns: Set<String>?)] = [
-        ("boot", nil), ("run", ["id", "boot", "nonce", "is_imported"]), ("board", nil),
-        ("sensor", nil), ("enrollment", nil), ("assignment", nil), ("further_destination", nil),
-        ("erased_number", nil),
-    ]
-
     /// A number, a text or nothing.
-    private struct Value: Codable, Sendable, Equatable {
+    private struct Value: Codable, Sendable {
         var number: Int64?
         var text: String?
 
@@ -50,6 +38,10 @@ struct Sidecar: Codable, Sendable {
         }
 
         var stored: DatabaseValue { number?.databaseValue ?? text?.databaseValue ?? .null }
+        /// No two values that follow each other give the octets of two others.
+        var sealed: String {
+            number.map { "\($0)," } ?? text.map { "\($0.utf8.count):\($0)," } ?? ","
+        }
 
         enum CodingKeys: String, CodingKey { case number = "n", text = "t" }
     }
@@ -69,8 +61,31 @@ struct Sidecar: Codable, Sendable {
     private var numbers: [String: Int64]
     private let contents: [String: Table]
 
-    /// Of what `db` has now.
-    init(_ db: Database, at wall: UTC) throws {
+    /// Of what `db` has, if that is as its last change left it. Without a seal, which a new version of the tables takes
+    /// away, nothing says that it is not.
+    ///
+    /// - Throws: ``QueueError`` `corrupt` if it is not.
+    init(proved db: Database, at wall: UTC) throws {
+        try self.init(reading: db, at: wall)
+        let sealed = try Int64.fetchOne(db, sql: "SELECT seal FROM registry_change")
+        guard sealed ?? seal == seal else {
+            throw QueueError(
+                .corrupt, "read registry", "who wears what is not as it was written down")
+        }
+    }
+
+    /// Seals what the transaction has changed of the registry. Returns what the files are to say; nil if nothing has
+    /// changed since `known`.
+    static func sealing(
+        _ db: Database, after known: Sidecar?, at wall: UTC
+    ) throws -> Sidecar? {
+        guard try change(db) != known?.change else { return nil }
+        let next = try Sidecar(reading: db, at: wall)
+        try db.execute(sql: "UPDATE registry_change SET seal = ?", arguments: [next.seal])
+        return next
+    }
+
+    private init(reading db: Database, at wall: UTC) throws {
         change = try Self.change(db)
         store = try Self.storeID(db)
         samples =
@@ -83,9 +98,10 @@ struct Sidecar: Codable, Sendable {
         }
         self.numbers = numbers
         var contents: [String: Table] = [:]
-        for name in Self.tables {
-            let rows = try Row.fetchCursor(db, sql: "SELECT * FROM \(name)")
-            var table = Table(columns: try db.columns(in: name).map(\.name), rows: [])
+        for (name, columns) in Self.tables {
+            let statement = try db.makeStatement(sql: "SELECT \(columns) FROM \(name)")
+            let rows = try Row.fetchCursor(statement)
+            var table = Table(columns: statement.columnNames, rows: [])
             while let row = try rows.next() {
                 table.rows.append(row.databaseValues.map(Value.init))
             }
@@ -94,13 +110,11 @@ struct Sidecar: Codable, Sendable {
         self.contents = contents
     }
 
-    /// Whether it says something else of the same store, although that has not changed.
-    func contradicts(_ other: Sidecar) -> Bool {
-        store == other.store && change == other.change
-            && Self.counted.contains { name, columns in
-                contents[name].map { $0.columns(columns) }
-                    != other.contents[name].map { $0.columns(columns) }
-            }
+    /// The checksum of all rows, and of how often they have changed.
+    private var seal: Int64 {
+        let rows = Self.tables.flatMap { name, _ in contents[name]?.rows ?? [] }
+        let lines = rows.map { $0.map(\.sealed).joined() }
+        return Int64(RowChecksum.crc32(Array("\(change)\n\(lines.joined(separator: "\n"))".utf8)))
     }
 
     /// The highest number of a sample when it had so many.
@@ -128,19 +142,28 @@ struct Sidecar: Codable, Sendable {
         return String(UInt64(bitPattern: nonce ?? 0), radix: 16)
     }
 
-    /// Fills a store that has nothing yet.
-    func fill(_ db: Database) throws {
-        for name in Self.tables {
+    /// Fills a store that has nothing yet. Returns how many rows it refuses: one that was damaged before it was written
+    /// down keeps no other out.
+    func fill(_ db: Database) throws -> Int {
+        var refused = 0
+        for (name, _) in Self.tables {
             guard let table = contents[name] else { continue }
             // Not a column of an earlier version of this program.
             let known = Set(try db.columns(in: name).map(\.name))
             let columns = table.columns.indices.filter { known.contains(table.columns[$0]) }
             let names = columns.map { "\"\(table.columns[$0])\"" }.joined(separator: ", ")
             let marks = columns.map { _ in "?" }.joined(separator: ", ")
-            for row in table.rows where row.count == table.columns.count {
-                try db.execute(
-                    sql: "INSERT OR REPLACE INTO \(name) (\(names)) VALUES (\(marks))",
-                    arguments: StatementArguments(columns.map { row[$0].stored }))
+            for row in table.rows {
+                do {
+                    let values = columns.map { row.indices.contains($0) ? row[$0].stored : .null }
+                    try db.execute(
+                        sql: "INSERT INTO \(name) (\(names)) VALUES (\(marks))",
+                        arguments: StatementArguments(values))
+                } catch let error as DatabaseError
+                    where QueueError.Code(error.resultCode) == .internalFault
+                {
+                    refused += 1
+                }
             }
         }
         for (kind, number) in numbers {
@@ -153,24 +176,27 @@ struct Sidecar: Codable, Sendable {
         try db.execute(
             sql: "UPDATE registry_change SET number = max(number, ?)", arguments: [change])
         try db.markStore()
+        return refused
     }
 
     /// The rows of a table, by their numbers.
     func rows(of name: String) -> [Int64: SalvageSource.Values] {
-        guard let table = contents[name] else { return [:] }
-        return table.rows.reduce(into: [:]) { rows, row in
-            let values = Dictionary(
-                zip(table.columns, row.map(\.stored)), uniquingKeysWith: { first, _ in first })
-            if let id = values["id"].flatMap(Int64.fromDatabaseValue) { rows[id] = values }
+        values(of: name).reduce(into: [:]) { rows, values in
+            if let id = SegmentRow.number(values, "id") { rows[id] = values }
         }
     }
 
     /// The numbers of assignments whose patient was erased.
     var erasedAssignments: Set<Int64> {
-        guard let table = contents["erased_number"] else { return [] }
-        let rows = table.rows.map { Array(zip(table.columns, $0.map(\.stored))) }
-        return SalvageSource.erasedAssignments(
-            rows.map { Dictionary($0, uniquingKeysWith: { first, _ in first }) })
+        SalvageSource.erasedAssignments(values(of: "erased_number"))
+    }
+
+    private func values(of name: String) -> [SalvageSource.Values] {
+        (contents[name]?.rows ?? []).map { row in
+            Dictionary(
+                zip(contents[name]?.columns ?? [], row.map(\.stored)),
+                uniquingKeysWith: { first, _ in first })
+        }
     }
 
     // MARK: - Files
@@ -211,38 +237,66 @@ struct Sidecar: Codable, Sendable {
     }
 }
 
+/// The newest sidecar of a store, and what of it is not on the disk yet.
+struct KeptSidecar: Sendable {
+    /// How often the totals are written while nothing else changes: status says from when they are.
+    private static let pause = Duration.seconds(600)
+
+    private(set) var newest: Sidecar?
+    /// Why the files are older; nil if they are not.
+    private(set) var fault: QueueError?
+    private var unwritten = 0
+    private var writtenUptime: Uptime
+
+    init(_ newest: Sidecar? = nil, uptime: Uptime) {
+        self.newest = newest
+        writtenUptime = uptime
+    }
+
+    func isOld(uptime: Uptime) -> Bool { uptime - writtenUptime >= Self.pause }
+
+    /// Writes `next`, or what could not be written before.
+    ///
+    /// - Parameter copies: how many of the two files must not be older.
+    mutating func keep(
+        _ next: Sidecar?, copies: Int = 1, besides store: String, uptime: Uptime
+    ) {
+        if var next {
+            next.generation = newest?.generation ?? 0
+            (newest, unwritten) = (next, max(unwritten, copies))
+        }
+        while unwritten > 0 {
+            do throws(QueueError) {
+                try newest?.write(besides: store)
+            } catch { return fault = error }
+            (unwritten, fault, writtenUptime) = (unwritten - 1, nil, uptime)
+        }
+    }
+}
+
 extension SampleQueue {
-    /// Writes the sidecar if the registry has changed since, or the totals are old. What fails is tried again with the
-    /// next commit.
+    /// Writes the sidecar if the registry has changed, or the totals are old. What fails is tried again with the next
+    /// commit.
     ///
     /// - Parameters:
+    ///   - changed: what a transaction has made of the registry.
     ///   - isDue: writes the totals now.
     ///   - isFinal: the store is about to be closed.
-    ///   - isErasure: writes both files, so that neither has what was erased.
-    func keepSidecar(isDue: Bool = false, isFinal: Bool = false, isErasure: Bool = false) {
+    ///   - copies: both, where neither may have what was erased.
+    func keepSidecar(
+        _ changed: Sidecar? = nil, isDue: Bool = false, isFinal: Bool = false, copies: Int = 1
+    ) {
         guard store.absence == nil, !store.isClosed, !store.isAside, repair.damage == nil else {
             return
         }
         let reading = clock.read()
-        let isDue = isDue || isFinal || isErasure || reading.uptime - sidecarUptime >= Sidecar.pause
-        let next: Sidecar?
-        do {
-            next = try store.database.unsafeRead { [sidecar] db -> Sidecar? in
-                guard try isDue || Sidecar.change(db) != sidecar?.change else { return nil }
-                let next = try Sidecar(db, at: reading.wall)
-                if let sidecar, next.contradicts(sidecar) {
-                    throw QueueError(.corrupt, "read registry", Sidecar.contradiction)
-                }
-                return isFinal ? next.counting(through: next.lastSample, at: reading.wall) : next
-            }
-        } catch { return note(QueueError("read registry", error)) }
-        if var next {
-            next.generation = sidecar?.generation ?? 0
-            (sidecar, sidecarWrites) = (next, max(sidecarWrites, isErasure ? 2 : 1))
+        var next = changed
+        if isDue || isFinal || sidecar.isOld(uptime: reading.uptime) {
+            do {
+                next = try store.database.unsafeRead { try Sidecar(proved: $0, at: reading.wall) }
+            } catch { return note(QueueError("read registry", error)) }
         }
-        while sidecarWrites > 0, (try? sidecar?.write(besides: store.path)) != nil {
-            sidecarWrites -= 1
-            sidecarUptime = reading.uptime
-        }
+        if isFinal { next = next.map { $0.counting(through: $0.lastSample, at: reading.wall) } }
+        sidecar.keep(next, copies: copies, besides: store.path, uptime: reading.uptime)
     }
 }

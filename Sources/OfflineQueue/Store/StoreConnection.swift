@@ -118,16 +118,13 @@ struct StoreConnection: Sendable {
 
     /// Lets go of the files as they are, and answers from memory.
     mutating func leave(because error: QueueError, at uptime: Uptime, _ sidecar: Sidecar?) {
-        try? database.close()
         files = nil
         absence = Absence(error, uptime: uptime)
         absence?.nextAttempt = uptime
         // In memory nothing can fail but for want of memory.
-        for known in [sidecar, nil] {
-            guard let inMemory = try? StoreFile.openInMemory(known) else { continue }
-            database = inMemory
-            break
-        }
+        guard let inMemory = try? StoreFile.openInMemory(sidecar) else { return }
+        try? database.close()
+        database = inMemory
     }
 
     /// Before an attempt to open the store. It may be that its directory could not be made before.

@@ -34,6 +34,8 @@ public struct StoreFacts: Sendable, Hashable {
     public var damagedRows: Int
     /// The latest that was not acknowledged yet.
     public var missing: MissingStore?
+    /// Why what a fresh store needs to know of this one is older than this one; nil if it is not.
+    public var sidecarFault: QueueError?
     /// The latest step of the running boot's wall clock.
     public var clockStep: ClockStep?
     /// The room that is left on the disk; nil if the file system does not tell.
@@ -61,7 +63,7 @@ extension SampleQueue {
             fault: commits.fault, failingSince: commits.failingSince,
             isAbsent: store.absence != nil,
             lastKnown: store.absence == nil
-                ? nil : sidecar.map { LastKnown(samples: $0.samples, at: $0.at) },
+                ? nil : sidecar.newest.map { LastKnown(samples: $0.samples, at: $0.at) },
             openings: store.openings,
             isSalvaging: saving != nil,
             buffered: buffer.arrivals.count,
@@ -70,6 +72,7 @@ extension SampleQueue {
             refused: buffer.refusedCount,
             salvage: repair.salvage, saved: saving?.carried ?? 0,
             damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
-            clockStep: run.clock.steps.last, room: DiskRoom(at: store.path))
+            sidecarFault: sidecar.fault, clockStep: run.clock.steps.last,
+            room: DiskRoom(at: store.path))
     }
 }

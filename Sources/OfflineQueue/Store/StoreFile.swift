@@ -1,3 +1,4 @@
+import Basics
 import CSQLite
 import Foundation
 import GRDB
@@ -52,7 +53,11 @@ enum StoreFile {
         }
         do {
             let database = try openUntouched(path)
-            _ = try database.read(Schema.isComplete)
+            try database.read { db in
+                _ = try Schema.isComplete(db)
+                guard try db.tableExists("registry_change") else { return }
+                _ = try Sidecar(proved: db, at: .epoch)
+            }
             try database.close()
         } catch {
             let error = QueueError("open store", error)
@@ -97,9 +102,10 @@ enum StoreFile {
     /// Makes a new store at `path`, where there is none, filled by `fill`: it is there whole or not at all.
     ///
     /// - Parameter isCopy: whether it is filled by a copy of another one, whose form it takes.
-    static func make(
-        _ path: String, isCopy: Bool = false, _ fill: (DatabaseQueue) throws -> Void
-    ) throws(QueueError) {
+    @discardableResult
+    static func make<Value>(
+        _ path: String, isCopy: Bool = false, _ fill: (DatabaseQueue) throws -> Value
+    ) throws(QueueError) -> Value {
         let temporary = path + ".new"
         do {
             for companion in Evidence.companions { unlink(temporary + companion) }
@@ -107,7 +113,7 @@ enum StoreFile {
             let database = try DatabaseQueue(
                 path: temporary,
                 configuration: isCopy ? Configuration() : configuration(pageCountMax: nil))
-            try fill(database)
+            let value = try fill(database)
             // Not by closing it, which does not say whether it worked.
             try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
             try database.close()
@@ -123,6 +129,7 @@ enum StoreFile {
                 throw QueueError(errno: errno, "create store")
             }
             try PrivateFile.sync(URL(fileURLWithPath: path).deletingLastPathComponent().path)
+            return value
         } catch {
             for companion in Evidence.companions { unlink(temporary + companion) }
             throw QueueError("create store", error).located(at: path)
@@ -141,7 +148,7 @@ enum StoreFile {
         do {
             let database = try DatabaseQueue()
             try Schema.migrator.migrate(database)
-            try database.write { db in try sidecar?.fill(db) }
+            try database.write { db in _ = try sidecar?.fill(db) }
             return database
         } catch {
             throw QueueError("open store", error)

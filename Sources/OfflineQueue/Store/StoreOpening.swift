@@ -6,9 +6,9 @@ import GRDB
 /// of an earlier run was set aside is taken up, and what is not as it was left is found.
 struct StoreOpening: Sendable {
     struct Begun: Sendable {
-        var database: DatabaseQueue
         var start: RunStart
         var findings: StoreFindings
+        var sidecar: Sidecar?
         /// Whether the store is new, and has nothing of an earlier one but its registry.
         var isFresh: Bool
     }
@@ -30,10 +30,9 @@ struct StoreOpening: Sendable {
     func begin(
         replacing damage: QueueError? = nil, mayReplace: Bool = true, known: Sidecar? = nil,
         written: ((Int64) -> Uptime?)? = nil
-    ) throws(QueueError) -> Begun {
+    ) throws(QueueError) -> (database: DatabaseQueue, Begun) {
         let evidence = Evidence(of: path)
         try evidence.finish()
-        let wasThere = StoreFile.isThere(path)
         var (sidecar, unread) = (known, QueueError?.none)
         if known == nil {
             do throws(QueueError) {
@@ -41,10 +40,17 @@ struct StoreOpening: Sendable {
             } catch { unread = error }
         }
         var broken: (file: String, cause: QueueError)?
-        if wasThere {
+        if StoreFile.isThere(path) {
             do throws(QueueError) {
                 if let damage { throw damage }
-                return try begin(sidecar, isFresh: false, nil, written)
+                let database = try open()
+                do {
+                    return (
+                        database, try database.write { try begin($0, sidecar, nil, nil, written) }
+                    )
+                } catch {
+                    throw QueueError("begin run", error).located(at: path)
+                }
             } catch {
                 guard damage != nil || error.isDamage, mayReplace else { throw error }
                 // A fresh store without its registry would know nobody.
@@ -54,14 +60,21 @@ struct StoreOpening: Sendable {
         }
         if let unread { throw unread }
         let registry = known ?? broken.flatMap { self.registry(of: $0.file, sidecar) } ?? sidecar
-        try StoreFile.make(path) { database in
+        // With its run from the first moment on: what it says of the time before is there, or the store is not.
+        let begun = try StoreFile.make(path) { database in
             try Schema.migrator.migrate(database)
-            try database.write { db in try registry?.fill(db) }
+            return try database.write { db in
+                try begin(db, sidecar, registry, broken?.cause ?? damage, written)
+            }
         }
-        return try begin(sidecar, isFresh: registry != nil, broken?.cause ?? damage, written)
+        return (try open(), begun)
     }
 
-    /// The registry of the broken store itself, if it is whole and the sidecar's next state, or if there is no sidecar.
+    private func open() throws(QueueError) -> DatabaseQueue {
+        try StoreFile.open(path, pageCountMax: settings.pageCountMax)
+    }
+
+    /// The registry of the broken store itself, if it proves that it is whole, and is newer than the sidecar.
     private func registry(of file: String, _ sidecar: Sidecar?) -> Sidecar? {
         let path = Evidence(of: path).place(of: file)
         guard let view = SalvageView(of: path, WriteAheadLog(of: path, readsIndex: true)) else {
@@ -70,51 +83,44 @@ struct StoreOpening: Sendable {
         defer { view.remove() }
         guard let database = view.open() else { return nil }
         defer { try? database.close() }
-        guard let found = try? database.read({ try Sidecar($0, at: started.wall) }) else {
+        guard let found = try? database.read({ try Sidecar(proved: $0, at: started.wall) }) else {
             return nil
         }
-        return sidecar.map { found.change == $0.change &+ 1 && found.store == $0.store } ?? true
+        return sidecar.map { found.change > $0.change && found.store == $0.store } ?? true
             ? found : nil
     }
 
+    /// - Parameter registry: of the store before it, for one that has nothing yet.
     private func begin(
-        _ sidecar: Sidecar?, isFresh: Bool, _ cause: QueueError?, _ written: ((Int64) -> Uptime?)?
-    ) throws(QueueError) -> Begun {
-        let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
-        do {
-            if let sidecar, !isFresh,
-                try database.unsafeRead({ try Sidecar($0, at: started.wall) }).contradicts(sidecar)
-            {
-                throw QueueError(.corrupt, "open store", Sidecar.contradiction)
+        _ db: Database, _ sidecar: Sidecar?, _ registry: Sidecar?, _ cause: QueueError?,
+        _ written: ((Int64) -> Uptime?)?
+    ) throws -> Begun {
+        let isFresh = registry != nil
+        let refused = try registry?.fill(db) ?? 0
+        let hadRuns = try Sidecar.storeID(db) != "0"
+        try noteAsides(db, isFresh: isFresh)
+        var start = try RunStart(
+            db, bootID: bootID, nonce: nonce, reading: started, isFresh: isFresh)
+        if isFresh {
+            try db.loseTime { assignment in
+                Instant(
+                    boot: start.boot,
+                    uptime: written.map { $0(assignment) ?? started.uptime } ?? started.uptime)
             }
-            return try database.write { db in
-                let hadSamples = try Sidecar.storeID(db) != "0"
-                try noteAsides(db, isFresh: isFresh)
-                var start = try RunStart(
-                    db, bootID: bootID, nonce: nonce, reading: started, isFresh: isFresh)
-                if isFresh {
-                    try db.loseTime { assignment in
-                        Instant(
-                            boot: start.boot,
-                            uptime: written.map { $0(assignment) ?? started.uptime }
-                                ?? started.uptime)
-                    }
-                }
-                let isBroken = try noteEvidence(db, sidecar, cause)
-                start.salvage = try SalvageReport.latest(db)
-                if !isBroken { try reportMissing(db, sidecar, hadSamples, isFresh: isFresh) }
-                return Begun(
-                    database: database, start: start, findings: try StoreFindings(db),
-                    isFresh: isFresh)
-            }
-        } catch {
-            throw QueueError("begin run", error).located(at: path)
         }
+        let rows = refused == 0 ? "" : "; \(refused) rows of who wears what were damaged"
+        let isBroken = try noteEvidence(
+            db, sidecar, (cause?.cause ?? "it was found beside the store") + rows)
+        start.salvage = try SalvageReport.latest(db)
+        if !isBroken { try reportMissing(db, sidecar, hadRuns, isFresh: isFresh, rows) }
+        return Begun(
+            start: start, findings: try StoreFindings(db),
+            sidecar: try Sidecar.sealing(db, after: nil, at: started.wall), isFresh: isFresh)
     }
 
     /// Notes broken stores that lie beside this one and are not known to it yet. Returns whether there is one.
     private func noteEvidence(
-        _ db: Database, _ sidecar: Sidecar?, _ cause: QueueError?
+        _ db: Database, _ sidecar: Sidecar?, _ cause: String
     ) throws -> Bool {
         let known = try String.fetchSet(db, sql: "SELECT broken_file FROM salvage")
         let files = Evidence(of: path).files.filter { !known.contains($0) }
@@ -127,7 +133,7 @@ struct StoreOpening: Sendable {
                     VALUES (?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
-                    started.wall, file, cause?.cause.bounded ?? "it was found beside the store",
+                    started.wall, file, cause.bounded,
                     isNewest ? sidecar?.samples : nil, isNewest ? sidecar?.lastSample : nil,
                     isNewest ? sidecar?.at : nil, isNewest && sidecar?.isFinal == true,
                 ])
@@ -139,55 +145,75 @@ struct StoreOpening: Sendable {
     /// beginning here begins now, when it did.
     private func noteAsides(_ db: Database, isFresh: Bool) throws {
         let (evidence, store) = (Evidence(of: path), try Sidecar.storeID(db))
-        let found = settings.asideDirectories.flatMap(evidence.asides).compactMap {
-            path -> (path: String, run: Row)? in
-            // Another gateway may share the directory. What cannot be read stays for a person to examine.
-            let run = try? StoreFile.readOnce(path, "read what was set aside") { db in
-                guard try Sidecar.storeID(db) == store else { return nil as Row? }
-                return try Row.fetchOne(
-                    db,
-                    sql: """
-                        SELECT r.nonce, b.boot_id, r.started_uptime_us, r.started_wall_us
-                        FROM run r JOIN boot b ON b.id = r.boot WHERE r.is_imported = 0
-                        ORDER BY r.id DESC LIMIT 1
-                        """)
-            }
-            return run.flatMap { $0 }.map { (path, $0) }
-        }
-        func started(_ run: Row) -> ClockReading {
-            let wall = run[3] as UTC?
-            return ClockReading(
-                uptime: run[2] ?? .zero, wall: wall ?? .epoch, isTrusted: wall != nil)
-        }
-        for (path, run) in found.sorted(by: { started($0.run).wall < started($1.run).wall }) {
-            let nonce: Int64 = run[0] ?? 0
+        let found = settings.asideDirectories.flatMap(evidence.asides).map { Aside($0, of: store) }
+        for aside in found.sorted(by: { $0.began.wall < $1.began.wall }) {
+            // By its name, so that a damaged file is known to be ours as well.
+            let nonce = evidence.nonce(ofAside: aside.path) ?? 0
             let known = try Row.fetchOne(
-                db, sql: "SELECT ended_uptime_us FROM run WHERE nonce = ?", arguments: [nonce])
+                db, sql: "SELECT ended_uptime_us FROM run WHERE nonce = ?",
+                arguments: [Int64(bitPattern: nonce)])
             // It ends when all of it is here.
             guard known?[0] as Uptime? == nil else {
-                evidence.remove(path)
+                evidence.remove(aside.path)
                 continue
             }
-            if known == nil {
+            if known == nil, aside.fault == nil {
+                // Another gateway may share the directory.
+                guard let bootID = aside.bootID else { continue }
                 _ = try RunStart(
-                    db, bootID: run[1] ?? "", nonce: UInt64(bitPattern: nonce),
-                    reading: started(run), isFresh: isFresh)
+                    db, bootID: bootID, nonce: nonce, reading: aside.began, isFresh: isFresh)
             }
             try db.execute(
                 sql: """
-                    INSERT OR IGNORE INTO salvage (at_wall_us, broken_file, cause, is_acknowledged)
-                    VALUES (?, ?, 'the disk took no more', 1)
-                    """, arguments: [self.started.wall, path])
+                    INSERT OR IGNORE INTO salvage (at_wall_us, broken_file, cause, fault, is_done,
+                        is_acknowledged)
+                    VALUES (?1, ?2, 'the disk took no more', ?3, ?3 IS NOT NULL, ?3 IS NULL)
+                    """,
+                arguments: [started.wall, aside.path, known == nil ? aside.fault?.bounded : nil])
+        }
+    }
+
+    /// What a run could not write.
+    private struct Aside {
+        let path: String
+        /// Of its run, if it is one of that store.
+        private(set) var bootID: String?
+        private(set) var began = ClockReading(uptime: .zero, wall: .epoch, isTrusted: false)
+        /// Why nobody knows.
+        private(set) var fault: String?
+
+        init(_ path: String, of store: String) {
+            self.path = path
+            let operation = "read what was set aside"
+            do {
+                let run = try StoreFile.readOnce(path, operation) { db in
+                    guard try Sidecar.storeID(db) == store else { return nil as Row? }
+                    return try Row.fetchOne(
+                        db,
+                        sql: """
+                            SELECT b.boot_id, r.started_uptime_us, r.started_wall_us
+                            FROM run r JOIN boot b ON b.id = r.boot WHERE r.is_imported = 0
+                            ORDER BY r.id DESC LIMIT 1
+                            """)
+                }
+                guard let run else { return }
+                let wall = run[2] as UTC?
+                bootID = run[0]
+                began = ClockReading(
+                    uptime: run[1] ?? .zero, wall: wall ?? .epoch, isTrusted: wall != nil)
+            } catch {
+                fault = QueueError(operation, error).cause
+            }
         }
     }
 
     /// Writes down that a store was here and is not any more.
     private func reportMissing(
-        _ db: Database, _ sidecar: Sidecar?, _ isOld: Bool, isFresh: Bool
+        _ db: Database, _ sidecar: Sidecar?, _ isOld: Bool, isFresh: Bool, _ rows: String
     ) throws {
         let detail: String
         if isFresh {
-            detail = "its files are gone"
+            detail = "its files are gone\(rows)"
         } else if let sidecar, try Sidecar.storeID(db) != sidecar.store {
             detail = "another store stands in its place"
         } else if sidecar == nil, !isOld, settings.isStoreExpected {

@@ -159,7 +159,8 @@ struct WriteAheadLog: Sendable {
         var frame = Frame(
             page: Self.number(bytes, 0), commit: Self.number(bytes, 4), salts: Array(bytes[8..<16]))
         let stored = (Self.number(bytes, 16), Self.number(bytes, 20))
-        if let before {
+        // Behind its end the log is zeros.
+        if let before, frame.page > 0 {
             var sum = Self.checksum(bytes[0..<8], before, isSwapped: isSwapped)
             sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum, isSwapped: isSwapped)
             frame.isLinked = sum == stored

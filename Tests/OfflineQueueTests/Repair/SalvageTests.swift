@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import OfflineQueue
@@ -149,6 +150,120 @@ struct SalvageTests {
         let report = try #require(await queue.health().salvage)
         #expect(report.unknown.map { $0 > 0 && report.carried == world.rows - $0 } == true)
         #expect(try await queue.enrollments().count == world.worn.count)
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// Who wears what as it is written down beside the store.
+    private func notes() throws -> [(URL, Data)] {
+        try [".registry-0", ".registry-1"].map { end in
+            let url = URL(fileURLWithPath: store.path + end)
+            return (url, try Data(contentsOf: url))
+        }
+    }
+
+    /// Changes an octet of the file.
+    private func change(_ offset: Int, _ change: (UInt8) -> UInt8) throws {
+        let handle = try FileHandle(forUpdating: url)
+        try handle.seek(toOffset: UInt64(offset))
+        let octet = try #require(try handle.read(upToCount: 1)?.first)
+        try handle.seek(toOffset: UInt64(offset))
+        try handle.write(contentsOf: [change(octet)])
+        try handle.close()
+    }
+
+    /// The store had it and its notes did not yet: the first patient was believed, and got the second one's samples.
+    @Test func aHandOverThatAKillKeptFromBeingWrittenDownIsBelieved() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let before = try notes()
+        let second = try await queue.enroll(.example("second", patient: "p-9"))
+        let (_, assignment) = try await queue.pair(
+            address: worn.sensor.address, details: worn.sensor.details, enrollment: second.id)
+        try await queue.abandon()
+        for (url, data) in before { try data.write(to: url) }
+        try change(18) { _ in 3 }
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage?.carried == 1)
+        #expect(try await queue.openAssignments() == [assignment])
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// It was taken for a change that was newer than the notes.
+    @Test func aPatientWhomNobodyChangedIsDamage() async throws {
+        let world = try await SalvageWorld(store, clock)
+        try store.execute("UPDATE enrollment SET patient = 'p-8' WHERE patient = 'p-1'")
+        let queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage?.carried == world.rows)
+        #expect(try await queue.enrollments().map(\.terms.patient) == ["p-1", "p-2", "p-3"])
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// A page that leads to others says that it is one shorter, and SQLite says nothing.
+    @Test func rowsThatSQLitePassesOverAreFoundInThePages() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let inner = try #require(try pages(of: "sample", leaves: false).last)
+        try change(inner * StoreFile.newPageBytes + 4) { $0 - 1 }
+        #expect(try store.number("SELECT count(*) FROM sample") < world.rows)
+        try change(18) { _ in 3 }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == world.rows && report.unknown == 0, "\(report)")
+        #expect(identities(try await world.deliverAll(queue)) == identities(world.pending))
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// The reader went on behind the number that one octet had made of a row's.
+    @Test func aDamagedRowNumberHidesNoRowBehindIt() async throws {
+        let world = try await SalvageWorld(store, clock)
+        // The last of the first thousand that are read at once.
+        let id = try store.number("SELECT id FROM sample ORDER BY id LIMIT 1 OFFSET 999")
+        let number = [UInt8(id >> 7 | 0x80), UInt8(id & 0x7F)]
+        let file = [UInt8](try Data(contentsOf: url))
+        let offset = try #require(
+            try pages(of: "sample", leaves: true).lazy.flatMap { page in
+                let start = page * StoreFile.newPageBytes
+                return (0..<Int(file[start + 4])).map { cell in
+                    start + Int(file[start + 8 + 2 * cell]) << 8 + Int(file[start + 9 + 2 * cell])
+                }
+            }.first { Array(file[($0 + 1)...($0 + 2)]) == number })
+        try change(offset + 1) { _ in 0xFF }
+        try change(18) { _ in 3 }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(
+            report.carried == world.rows - 1 && report.damaged == 1 && report.unknown == 1,
+            "\(report)")
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// A kill left them in the log, and another run gave their numbers, and that of their segment, to others.
+    @Test func rowsOfACommitThatWasNeverMadeAreNobodys() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let last = try store.number("SELECT max(id) FROM sample")
+        let segment = try store.number("SELECT segment FROM sample ORDER BY id DESC LIMIT 1")
+        let uptime = clock.read().uptime
+        let database = try DatabaseQueue(path: store.path)
+        try await database.write { db in
+            let (key, insertion) = (try db.storeKey(), try SampleInsertion(db))
+            for number in 1...60 {
+                try insertion.insert(
+                    SampleRow(
+                        key, id: Int64(last + number), segment: Int64(segment), uptime: uptime,
+                        uncertainty: nil, flags: 0, frame: [0, 250]))
+            }
+        }
+        // The pages that are freed keep what they hold.
+        try await database.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA secure_delete = OFF")
+            try db.execute(sql: "DELETE FROM sample WHERE id > ?", arguments: [last])
+        }
+        try database.close()
+        try change(18) { _ in 3 }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == world.rows && report.unknown == 0, "\(report)")
         #expect(try await queue.audit().isClean)
     }
 
@@ -511,13 +626,32 @@ struct SalvageTests {
 }
 
 /// A closed store with a history: three sensors, two runs, every state a sample can be in.
-struct SalvageWorld {
+struct SalvageWorld: Sendable {
     var worn: [Worn] = []
     var pending: [PendingSample] = []
     /// Rows of `sample`.
     var rows = 0
 
+    private struct Made: Sendable {
+        var world: SalvageWorld
+        var files: [String: Data]
+        var reading: ClockReading
+    }
+    /// Many tests begin with one: the first makes it, the others copy its files.
+    private static let made = Mutex<Made?>(nil)
+
     init(_ store: TestStore, _ clock: ManualClock) async throws {
+        let isPlain =
+            !FileManager.default.fileExists(atPath: store.path)
+            && clock.read() == ManualClock().read()
+        if isPlain, let made = Self.made.withLock({ $0 }) {
+            self = made.world
+            for (name, data) in made.files {
+                try data.write(to: store.directory.appendingPathComponent(name))
+            }
+            clock.set { [reading = made.reading] in $0 = reading }
+            return
+        }
         for run in 0..<2 {
             let queue = try await store.open(clock, bootID: "boot-1")
             if run == 0 {
@@ -538,6 +672,14 @@ struct SalvageWorld {
             try await queue.close()
         }
         rows = try store.number("SELECT count(*) FROM sample")
+        guard isPlain else { return }
+        var files: [String: Data] = [:]
+        for name in try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
+        where !name.hasSuffix(".lock") {
+            files[name] = try Data(contentsOf: store.directory.appendingPathComponent(name))
+        }
+        let made = Made(world: self, files: files, reading: clock.read())
+        Self.made.withLock { $0 = made }
     }
 
     private mutating func settle(_ queue: SampleQueue) async throws {

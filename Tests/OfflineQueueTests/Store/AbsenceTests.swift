@@ -97,7 +97,8 @@ struct AbsenceTests {
         }
         try await beat(queue, worn, 30)
         facts = await queue.health()
-        #expect(facts.isAbsent && facts.buffered == 30 && facts.refused == 0, "\(facts)")
+        // In the last block of the log there may be room for what an opening writes, and for no more.
+        #expect(facts.fault != nil && facts.buffered == 30 && facts.refused == 0, "\(facts)")
         disk.makeRoom()
         try await beat(queue, worn, 10)
         await queue.commitIfDue()
@@ -217,6 +218,8 @@ struct AbsenceTests {
             for bpm in UInt8(1)...20 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
             disk.fail(fault, after: changes)
             let closing = await queue.closeSettingAside()
+            // So many changes are all that there are.
+            guard disk.failures > 0 else { break }
             disk.fail(0)
             let stored = try store.number("SELECT count(*) FROM sample")
             if case .setAside = closing, stored == 21 { countedCommits += 1 }
@@ -375,7 +378,7 @@ struct AbsenceTests {
         withExtendedLifetime(small) {}
     }
 
-    @Test func whatAnotherStoreSetAsideOrWhatIsDamagedIsNotTakenUp() async throws {
+    @Test func whatWasSetAsideIsReadThoughItIsDamagedAndAnotherStoresStays() async throws {
         let worn = try await prepare(isKilled: false)
         let other = try TestStore()
         try await setAside(other) { [try await Worn($0).assignment] }
@@ -387,9 +390,30 @@ struct AbsenceTests {
         try bytes.write(to: URL(fileURLWithPath: own))
         let queue = try await open()
         try await takeUp(queue)
-        #expect(try await queue.balance().stored == 50)
-        #expect(Set(asides) == [strangers, own])
-        #expect(try Data(contentsOf: URL(fileURLWithPath: own)) == bytes)
+        #expect(try await queue.balance().stored == 51)
+        #expect(asides == [strangers])
+        #expect(await queue.health().salvage == nil)
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// It lay there for ever, and nobody was told.
+    @Test func whatWasSetAsideAndCannotBeReadIsSaid() async throws {
+        let worn = try await prepare(isKilled: false)
+        let file = aside.directory.appendingPathComponent("queue.sqlite.aside-1f")
+        try Data("no database".utf8).write(to: file)
+        for round in 0..<2 {
+            let queue = try await open(bootID: "boot-\(round)")
+            try await takeUp(queue)
+            let report = try #require(await queue.health().salvage)
+            #expect(report.isDone && report.fault != nil && report.unknown == nil, "\(report)")
+            #expect(asides == [file.path])
+            try await beat(queue, worn, 1)
+            try await queue.close()
+        }
+        let queue = try await open(bootID: "boot-3")
+        #expect(try await queue.salvages().count == 1)
+        try await queue.acknowledgeSalvages()
+        #expect(await queue.health().salvage == nil)
     }
 
     /// Frames that memory had no room for either are counted once, with those that it had.

@@ -254,4 +254,77 @@ struct EvidenceTests {
         #expect(abs(seconds - Double(lost)) < 5, "\(gaps)")
         #expect(try await queue.audit().isClean)
     }
+
+    /// A hundred beats of a strap, the first pages of which are gone.
+    private func withoutItsFirstPages(_ store: TestStore, _ clock: ManualClock) async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<100 {
+            try await queue.beat(worn.assignment, bpm: bpm, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.close()
+        let leaves = try await DatabaseQueue(path: store.path).read { db in
+            try Int.fetchAll(
+                db,
+                sql: "SELECT pageno - 1 FROM dbstat WHERE name = 'sample' AND pagetype = 'leaf'")
+        }
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        for page in [0] + leaves.sorted().prefix(4) {
+            try handle.seek(toOffset: UInt64(page * 512))
+            try handle.write(contentsOf: Data(count: 512))
+        }
+        try handle.close()
+    }
+
+    /// The fresh store seemed to be one in order then, and did not say of what time it knew nothing.
+    @Test func aKillRightAfterAFreshStoreWasMadeKeepsItsLostTime() async throws {
+        let (store, clock) = (try TestStore(), ManualClock())
+        try await withoutItsFirstPages(store, clock)
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = store.path as String] in
+            setenv("EDGE_GATEWAY_KILL_AT", "migrated:1", 1)
+            let clock = ManualClock()
+            clock.advance(seconds: 110)
+            _ = try SampleQueue(path: path, clock: clock, bootID: "boot-1")
+        }
+        clock.advance(seconds: 20)
+        let queue = try await store.open(clock)
+        let report = try #require(await queue.health().salvage)
+        let lost = 100 - report.carried
+        #expect(report.isDone && lost > 10 && report.unknown == lost, "\(report)")
+        let gaps = try await queue.gaps()
+        let seconds = gaps.filter { $0.cause == .storeLost }.compactMap { $0.duration?.inSeconds }
+            .reduce(0, +)
+        // And the ten between the last beat and the start that was killed.
+        #expect(abs(seconds - Double(lost)) < 15, "\(gaps)")
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// A fresh store could not be filled, and the gateway started again and again.
+    @Test func aRowOfWhoWearsWhatThatTheTablesRefuseKeepsNoOtherOut() async throws {
+        let (store, clock) = (try TestStore(), ManualClock())
+        var queue = try await store.open(clock)
+        let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
+        for strap in worn { try await queue.beat(strap.assignment, clock) }
+        try await queue.close()
+        for end in [".registry-0", ".registry-1"] {
+            let url = URL(fileURLWithPath: store.path + end)
+            let lines = try String(contentsOf: url, encoding: .utf8).split(
+                separator: "\n", maxSplits: 1)
+            let payload = lines[1].replacing(#"{"t":"\#(worn[0].sensor.address)"}"#, with: "{}")
+            try PrivateFile.sealed("edge-gateway-registry 1", Data(payload.utf8)).write(to: url)
+        }
+        let sidecar = try #require(try Sidecar.newest(besides: store.path))
+        _ = try StoreFile.openInMemory(sidecar)
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        try handle.write(contentsOf: Data(count: 100))
+        try handle.close()
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(try await queue.openAssignments().map(\.id) == [worn[1].assignment.id])
+        let report = try #require(await queue.health().salvage)
+        #expect(report.cause.contains("2 rows of who wears what"), "\(report)")
+        #expect(report.carried == 2 && report.unknown == 0, "\(report)")
+        #expect(try await queue.unboundSamples().map(\.samples) == [1])
+        #expect(try await queue.audit().isClean)
+    }
 }

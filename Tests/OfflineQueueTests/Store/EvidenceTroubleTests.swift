@@ -129,6 +129,51 @@ struct EvidenceTroubleTests {
         #expect(abs(coverage.coveredSeconds - Double(stored)) < 5, "\(coverage)")
     }
 
+    /// Every commit was refused, and frames waited in memory for a disk that never takes them.
+    @Test func aStoreThatSQLiteTakesForReadOnlyThoughItIsNotIsBroken() async throws {
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 100)
+        try await queue.flush()
+        try await queue.emptyLog()
+        try store.unnoticed {
+            let file = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+            try file.seek(toOffset: 18)
+            try file.write(contentsOf: [3])
+            try file.close()
+        }
+        // As the background check does.
+        await queue.store.database.releaseMemory()
+        try await beat(queue, worn, 290)
+        #expect(files.isEmpty, "a disk may be read-only for a while")
+        try await beat(queue, worn, 40)
+        try await queue.flush()
+        try await saved(queue)
+        #expect(files.count == 1)
+        #expect(await queue.health().salvage?.cause.contains("readonly") == true)
+        #expect(try await queue.balance().stored == 430)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func whoWearsWhatIsSaidToBeUnwrittenWhileItIs() async throws {
+        let queue = try await open()
+        let blocks = ["0", "1"].map { store.path + ".registry-\($0).part/in-the-way" }
+        for path in blocks {
+            try FileManager.default.createDirectory(
+                atPath: path, withIntermediateDirectories: true)
+        }
+        let worn = try await Worn(queue)
+        #expect(await queue.health().sidecarFault != nil)
+        for path in blocks {
+            try FileManager.default.removeItem(
+                at: URL(fileURLWithPath: path).deletingLastPathComponent())
+        }
+        await queue.commitIfDue()
+        #expect(await queue.health().sidecarFault == nil)
+        let open = try #require(try Sidecar.newest(besides: store.path)?.rows(of: "assignment"))
+        #expect(open[worn.assignment.id] != nil)
+    }
+
     /// The commit was over after the other program's write, and took it for its own.
     @Test func aStoreThatIsOverwrittenDuringACommitIsSetAside() async throws {
         let queue = try await open()
