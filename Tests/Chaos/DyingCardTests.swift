@@ -20,10 +20,10 @@ import Testing
 
     @Test func anOctetOfAHeaderIsChanged() async throws {
         try await DyingCard.run { card in
-            for at in Self.every(20, of: 100) {
+            for at in Self.every(50, of: 100) {
                 try await card.suffer("octet \(at) of the file") { $0[""]?[at] ^= 0x5A }
             }
-            for at in Self.every(8, of: 32) {
+            for at in Self.every(16, of: 32) {
                 try await card.suffer("octet \(at) of the log") { $0["-wal"]?[at] ^= 0x5A }
             }
         }
@@ -32,7 +32,7 @@ import Testing
     @Test func octetsAndPagesAnywhereAreChangedAndFilesAreCut() async throws {
         try await DyingCard.run { card in
             var random = SeededRandom(seed: Self.seed)
-            for round in 0..<(Self.isWhole ? 40 : 2) {
+            for round in 0..<(Self.isWhole ? 40 : 1) {
                 let (place, mask) = (Double.random(in: 0..<1, using: &random), UInt8(round | 1))
                 let what = "\(place), DYING_CARD_SEED=\(Self.seed)"
                 for file in ["", "-wal"] {
@@ -95,16 +95,17 @@ import Testing
     }
 
     /// A disk that fails for a while is no broken one.
-    @Test(arguments: ["r", "w", "s", "rws", "f"])
-    func theDiskFailsForALittle(how: String) async throws {
+    @Test func theDiskFailsForALittle() async throws {
         try await DyingCard.run { card in
-            // At the start, and while it runs.
-            try await card.suffer("disk \(how)", failing: how) { _ in }
-            try await card.sufferRunning("disk \(how) while it runs", failing: how) { _ in }
-            let broken = try card.brokenFiles()
-            #expect(
-                broken.isEmpty,
-                "\(how): a fault of the disk is no damage; \(card.world.gateway.logTail())")
+            for how in ["r", "w", "s", "rws", "f"] {
+                // At the start, and while it runs.
+                try await card.suffer("disk \(how)", failing: how) { _ in }
+                try await card.sufferRunning("disk \(how) while it runs", failing: how) { _ in }
+                let broken = try card.brokenFiles()
+                #expect(
+                    broken.isEmpty,
+                    "\(how): a fault of the disk is no damage; \(card.world.gateway.logTail())")
+            }
         }
     }
 
@@ -138,18 +139,12 @@ import Testing
         }
     }
 
-    /// On any machine, from a copy of the files.
-    @Test func theCommandReadsOfACopyWhatTheGatewaySaves() async throws {
-        try await DyingCard.run { card in
-            try await card.suffer("for the command") { $0[""]?[18] ^= 0x5A }
-            let (samples, expected) = try await card.salvaged()
-            #expect(samples == expected && expected > 100)
-        }
-    }
-
+    /// And what the gateway saves, the command reads of a copy, on any machine.
     @Test func itBreaksTwiceInARow() async throws {
         try await DyingCard.run { card in
             try await card.suffer("once") { $0[""]?[18] ^= 0x5A }
+            let (samples, expected) = try await card.salvaged()
+            #expect(samples == expected && expected > 100)
             try card.keep()
             try await card.suffer("and again") { $0[""]?[18] ^= 0x5A }
         }
@@ -293,17 +288,7 @@ private final class DyingCard {
     ) async throws {
         var damaged = store(files)
         damage(&damaged)
-        for name in try FileManager.default.contentsOfDirectory(atPath: state.path) {
-            let isStore = name.hasPrefix("queue.sqlite") && !name.hasSuffix(".lock")
-            if isStore { try FileManager.default.removeItem(at: state.appending(path: name)) }
-        }
-        for (name, data) in files
-        where !Self.companions.contains(where: { name == "queue.sqlite\($0)" }) {
-            try data.write(to: state.appending(path: name))
-        }
-        for (end, bytes) in damaged {
-            try Data(bytes).write(to: URL(filePath: world.storePath + end))
-        }
+        try put(damaged)
         if let freeKilobytes { try await fill(leaving: freeKilobytes) }
         if let failing { try Data(failing.utf8).write(to: badDisk) }
         if let killedAt {
@@ -325,11 +310,26 @@ private final class DyingCard {
             what, rows, damaged, hasStranger: hasStranger, isSeenAtOnce: isSeenAtOnce)
     }
 
+    /// Puts these files in the store's place, beside the others as they are kept.
+    private func put(_ damaged: [String: [UInt8]]) throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: state.path) {
+            let isStore = name.hasPrefix("queue.sqlite") && !name.hasSuffix(".lock")
+            if isStore { try FileManager.default.removeItem(at: state.appending(path: name)) }
+        }
+        for (name, data) in files
+        where !Self.companions.contains(where: { name == "queue.sqlite\($0)" }) {
+            try data.write(to: state.appending(path: name))
+        }
+        for (end, bytes) in damaged {
+            try Data(bytes).write(to: URL(filePath: world.storePath + end))
+        }
+    }
+
     /// The same while it runs, from the files as they are kept.
     func sufferRunning(
         _ what: String, failing: String? = nil, _ damage: (String) throws -> Void
     ) async throws {
-        try await suffer("before: \(what)") { _ in }
+        try put(store(files))
         try await world.gateway.start()
         try await recordsOn()
         let before = try Self.rows(copied())
@@ -367,7 +367,8 @@ private final class DyingCard {
         let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {
             if (try? await holds()) == true { return }
-            try await Task.sleep(for: .milliseconds(50))
+            // A look costs a process, of which the gateway has use.
+            try await Task.sleep(for: .milliseconds(200))
         }
         let status = try? await world.gateway.status()
         throw GatewayProcess.Fault(
