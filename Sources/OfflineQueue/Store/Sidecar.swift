@@ -99,7 +99,7 @@ struct Sidecar: Codable, Sendable {
         self.numbers = numbers
         var contents: [String: Table] = [:]
         for (name, columns) in Self.tables {
-            let statement = try db.makeStatement(sql: "SELECT \(columns) FROM \(name)")
+            let statement = try db.cachedStatement(sql: "SELECT \(columns) FROM \(name)")
             let rows = try Row.fetchCursor(statement)
             var table = Table(columns: statement.columnNames, rows: [])
             while let row = try rows.next() {
@@ -138,7 +138,8 @@ struct Sidecar: Codable, Sendable {
     /// A store is known by the nonce of its first run.
     static func storeID(_ db: Database) throws -> String {
         let nonce = try Int64.fetchOne(
-            db, sql: "SELECT nonce FROM run WHERE is_imported = 0 ORDER BY id LIMIT 1")
+            db.cachedStatement(
+                sql: "SELECT nonce FROM run WHERE is_imported = 0 ORDER BY id LIMIT 1"))
         return String(UInt64(bitPattern: nonce ?? 0), radix: 16)
     }
 
