@@ -227,13 +227,16 @@ public final class SalvageReader {
         /// Of the run that was the last to begin.
         var lastNonce: Int64?
         var lastEnd: Uptime?
+        /// Whether nothing of the files was damaged.
+        var isWhole: Bool
     }
 
     var rest: Rest {
         let last = source.ownRuns.max { $0.key < $1.key }?.value ?? [:]
         return Rest(
             unread: unread, refused: refused(), lastNonce: SegmentRow.number(last, "nonce"),
-            lastEnd: last["ended_uptime_us"].flatMap(Uptime.fromDatabaseValue))
+            lastEnd: last["ended_uptime_us"].flatMap(Uptime.fromDatabaseValue),
+            isWhole: source.isComplete)
     }
 
     private func frameWithoutNumber(

@@ -92,7 +92,7 @@ struct Saving: Sendable {
         try work.count(rest.refused, from: nextSample, db)
         let unread = rest.unread
         let orphaned = unread.orphaned + work.summary.unsure + rejected
-        if Evidence.isAside(file), unread.damaged + orphaned == 0, unread.isReadable {
+        if Evidence.isAside(file), rest.isWhole, unread.damaged + orphaned == 0, unread.isReadable {
             try db.execute(sql: "DELETE FROM salvage WHERE id = ?", arguments: [id])
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE nonce = ?",

@@ -162,6 +162,9 @@ struct StoreOpening: Sendable {
                 guard let bootID = aside.bootID else { continue }
                 _ = try RunStart(
                     db, bootID: bootID, nonce: nonce, reading: aside.began, isFresh: isFresh)
+                // It could not be read before.
+                try db.execute(
+                    sql: "DELETE FROM salvage WHERE broken_file = ?", arguments: [aside.path])
             }
             try db.execute(
                 sql: """

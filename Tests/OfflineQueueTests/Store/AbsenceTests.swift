@@ -378,7 +378,9 @@ struct AbsenceTests {
         withExtendedLifetime(small) {}
     }
 
-    @Test func whatWasSetAsideIsReadThoughItIsDamagedAndAnotherStoresStays() async throws {
+    /// Of a damaged one nobody knows whether all of it was found: it stays. So does another store's.
+    @Test(arguments: [false, true])
+    func whatWasSetAsideIsReadThoughItIsDamaged(isGarbage: Bool) async throws {
         let worn = try await prepare(isKilled: false)
         let other = try TestStore()
         try await setAside(other) { [try await Worn($0).assignment] }
@@ -387,12 +389,15 @@ struct AbsenceTests {
         let own = try #require(asides.first { $0 != strangers })
         var bytes = try Data(contentsOf: URL(fileURLWithPath: own))
         bytes[20] ^= 1
+        if isGarbage { bytes = Data("no database".utf8) }
         try bytes.write(to: URL(fileURLWithPath: own))
         let queue = try await open()
         try await takeUp(queue)
-        #expect(try await queue.balance().stored == 51)
-        #expect(asides == [strangers])
-        #expect(await queue.health().salvage == nil)
+        #expect(try await queue.balance().stored == (isGarbage ? 50 : 51))
+        #expect(Set(asides) == [strangers, own])
+        #expect(try Data(contentsOf: URL(fileURLWithPath: own)) == bytes)
+        let report = try #require(await queue.health().salvage)
+        #expect(report.isDone && report.unknown == nil, "\(report)")
         #expect(try await queue.audit().isClean)
     }
 
@@ -414,6 +419,33 @@ struct AbsenceTests {
         #expect(try await queue.salvages().count == 1)
         try await queue.acknowledgeSalvages()
         #expect(await queue.health().salvage == nil)
+    }
+
+    /// A fault that passed at one start would have kept it from ever being taken up.
+    @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
+    func whatCouldNotBeReadAtOneStartIsTakenUpByTheNext() async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 800)
+        let worn = try await prepare(isKilled: false)
+        try disk.fillWhole()
+        var queue = try await open()
+        try await beat(queue, worn, 10)
+        guard case .setAside(10, _) = await queue.closeSettingAside() else {
+            Issue.record("not set aside")
+            return
+        }
+        disk.makeRoom()
+        let file = URL(fileURLWithPath: try #require(asides.first))
+        let bytes = try Data(contentsOf: file)
+        try Data("no database".utf8).write(to: file)
+        queue = try await open()
+        try await takeUp(queue)
+        #expect(await queue.health().salvage?.fault != nil)
+        try await queue.close()
+        try bytes.write(to: file)
+        queue = try await open()
+        try await takeUp(queue)
+        #expect(await queue.health().salvage == nil && asides.isEmpty)
+        try await expectAllThere(queue, worn, 60)
     }
 
     /// Frames that memory had no room for either are counted once, with those that it had.
