@@ -18,16 +18,22 @@ struct AlertWatch: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
-            var lastRead = clock.read().uptime
-            while !Task.isCancelled {
-                if clock.read().uptime - lastRead >= Self.readPause {
-                    lastRead = clock.read().uptime
-                    await alerts.readAgain()
+            await withDiscardingTaskGroup { group in
+                var lastRead = clock.read().uptime
+                while !Task.isCancelled {
+                    if clock.read().uptime - lastRead >= Self.readPause {
+                        lastRead = clock.read().uptime
+                        await alerts.readAgain()
+                    }
+                    let isIdle = await alerts.isIdle
+                    if !isIdle {
+                        for sending in await alerts.due(await monitor.view()) {
+                            group.addTask { await sending.send() }
+                        }
+                    }
+                    await clock.sleep(
+                        Self.period, tolerance: isIdle ? Self.idleLeeway : Self.leeway)
                 }
-                let isIdle = await alerts.isIdle
-                if !isIdle { await alerts.tell(await monitor.view()) }
-                await clock.sleep(
-                    Self.period, tolerance: isIdle ? Self.idleLeeway : Self.leeway)
             }
         }
     }

@@ -37,7 +37,7 @@ actor Alerts {
     /// More than a household or a ward has.
     static let countMax = 8
 
-    private typealias Work = @Sendable () async throws(AlertFault) -> Void
+    private typealias Attempt = @Sendable () async throws(AlertFault) -> Void
 
     private struct Alert {
         var record: AlertRecord
@@ -50,6 +50,8 @@ actor Alerts {
         var lastSent: UTC?
         var fault: String?
         var lastBoot: LastBoot?
+        /// Something is being sent: a server may take its time, and the next message waits for it.
+        var isUnderWay = false
     }
 
     /// The end of an earlier boot, until the clock is trusted: then it is known how long the machine was off.
@@ -342,22 +344,33 @@ actor Alerts {
     /// 64 random bits in hexadecimal.
     static func randomText() -> String { String(UInt64.random(in: .min ... .max), radix: 16) }
 
-    /// Takes over what holds, and sends what is due: to all of them at the same time, so that none waits for another.
-    func tell(_ view: HealthView) async {
-        var works: [(id: String, work: Work)] = []
+    /// One message, or one sign of life, that is due.
+    struct Sending: Sendable {
+        let alert: String
+        /// Sends it, and notes what came of that.
+        let send: @Sendable () async -> Void
+    }
+
+    /// Takes over what holds, and gives what is due. Each is to be sent by itself: a server that hangs keeps only its
+    /// own alert waiting, which gives nothing more until it is sent or has failed.
+    func due(_ view: HealthView) async -> [Sending] {
+        var sendings: [Sending] = []
         let names = await strapNames()
         let now = view.reading
         let parts = parts(at: now)
         for index in alerts.indices where !alerts[index].record.isPaused {
-            let id = alerts[index].record.id
+            let record = alerts[index].record
+            func begin(_ attempt: @escaping Attempt) {
+                alerts[index].isUnderWay = true
+                sendings.append(
+                    Sending(alert: record.name) { await self.send(record.id, attempt) })
+            }
             if let sign = alerts[index].kind as? SignOfLife {
+                guard !alerts[index].isUnderWay else { continue }
                 switch alerts[index].sign?.next(isFlowing: view.isFlowing, at: now.uptime) {
-                case .alive:
-                    works.append(
-                        (id, { () throws(AlertFault) in try await sign.callAlive(parts()) }))
+                case .alive: begin { () throws(AlertFault) in try await sign.callAlive(parts()) }
                 case .failure:
-                    works.append(
-                        (id, { () throws(AlertFault) in try await sign.callFailure(parts()) }))
+                    begin { () throws(AlertFault) in try await sign.callFailure(parts()) }
                 case nil: break
                 }
                 continue
@@ -369,40 +382,34 @@ actor Alerts {
                 alerts[index].lastBoot = nil
             }
             // That nothing arrives here cannot be said here.
-            let name = alerts[index].record.name
             alerts[index].schedule.look(
-                view.items.filter { !$0.isAbout(alert: name) }, at: now.uptime)
-            let news = alerts[index].schedule.next(at: now.uptime)
+                view.items.filter { !$0.isAbout(alert: record.name) }, at: now.uptime)
+            let news = alerts[index].isUnderWay ? nil : alerts[index].schedule.next(at: now.uptime)
             // Before it is sent: after a restart it is the same message.
             remember(index, at: now)
             guard let news, let sender = alerts[index].kind as? any AlertSender else { continue }
             let text = AlertText(
-                gateway: settings.identity.name,
-                straps: alerts[index].record.strapNames ? names : [:], now: now)
-            let message = text.message(news, id: id)
-            works.append(
-                (id, { () throws(AlertFault) in try await sender.send(message, parts()) }))
+                gateway: settings.identity.name, straps: record.strapNames ? names : [:], now: now)
+            let message = text.message(news, id: record.id)
+            begin { () throws(AlertFault) in try await sender.send(message, parts()) }
         }
-        await withTaskGroup(of: (String, AlertFault?).self) { group in
-            for (id, work) in works {
-                group.addTask {
-                    do throws(AlertFault) {
-                        try await work()
-                        return (id, nil)
-                    } catch {
-                        return (id, error)
-                    }
-                }
-            }
-            for await (id, fault) in group { settle(id, fault) }
+        return sendings
+    }
+
+    private func send(_ id: String, _ attempt: Attempt) async {
+        do throws(AlertFault) {
+            try await attempt()
+            settle(id, nil)
+        } catch {
+            settle(id, error)
         }
     }
 
     /// The result of an attempt. The alert may be gone or paused by now.
     private func settle(_ id: String, _ fault: AlertFault?) {
-        guard let index = alerts.firstIndex(where: { $0.record.id == id }),
-            fault == nil || !Task.isCancelled
-        else { return }
+        guard let index = alerts.firstIndex(where: { $0.record.id == id }) else { return }
+        alerts[index].isUnderWay = false
+        guard fault == nil || !Task.isCancelled else { return }
         let now = clock.read()
         if fault == nil { alerts[index].lastSent = now.trustedWall ?? alerts[index].lastSent }
         if let fault, alerts[index].fault != fault.message {

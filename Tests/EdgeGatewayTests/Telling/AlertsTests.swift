@@ -102,11 +102,16 @@ import Uplink
                     name: name, subject: subject, strap: strap, began: clock.read().uptime))
         }
 
+        /// What one look finds to be sent.
+        func due() async -> [Alerts.Sending] {
+            await alerts.due(
+                HealthView(reading: clock.read(), items: present, isFlowing: isFlowing))
+        }
+
         func run(_ time: Duration) async {
             let end = clock.read().uptime + time
             while clock.read().uptime < end {
-                await alerts.tell(
-                    HealthView(reading: clock.read(), items: present, isFlowing: isFlowing))
+                for sending in await due() { await sending.send() }
                 clock.pass(.seconds(13))
             }
         }
@@ -178,6 +183,45 @@ import Uplink
             #expect(fixture.texts.count { $0.contains("(Ada\u{FFFD})") } == 1)
             #expect(fixture.texts.count { $0.contains("(strap \(strap.id))") } == 1)
             #expect(!fixture.texts.contains { $0.contains("A0:9E") || $0.contains("00:01") })
+        }
+    }
+
+    /// A mail server that hung for a minute kept every other alert waiting as long.
+    @Test func aServerThatHangsKeepsNoOtherAlertWaiting() async throws {
+        try await Self.run { fixture in
+            for name in ["slow", "quick"] {
+                var request = Self.ntfy
+                request.name = name
+                _ = try await fixture.service.add(request)
+            }
+            fixture.begin(.noAdapter)
+            let seconds = fixture.clock.read().uptime
+            var hanging: [Alerts.Sending] = []
+            func look(for time: Duration) async {
+                let end = fixture.clock.read().uptime + time
+                while fixture.clock.read().uptime < end {
+                    for sending in await fixture.due() {
+                        // The slow one's server has not answered yet.
+                        if sending.alert == "slow" {
+                            hanging.append(sending)
+                        } else {
+                            await sending.send()
+                        }
+                    }
+                    fixture.clock.pass(.seconds(13))
+                }
+            }
+            await look(for: .seconds(400))
+            #expect(fixture.texts.count == 1 && hanging.count == 1)
+            fixture.present = []
+            await look(for: .seconds(400))
+            #expect(fixture.texts.count == 2 && hanging.count == 1, "\(fixture.texts)")
+            // It answers at last, and that it is over is news there as well.
+            await hanging[0].send()
+            #expect(fixture.texts.count == 3)
+            await look(for: .seconds(26))
+            #expect(hanging.count == 2)
+            #expect(fixture.clock.read().uptime - seconds < .seconds(1_000))
         }
     }
 
