@@ -11,17 +11,19 @@ extension HealthRules {
     struct Together {
         /// Their words in a message: the name of one, or how many there are.
         let label: String
-        /// The name of one, or the place: what does not change while more of them fail.
+        /// The name of one, or the place with what is wrong there: what does not change while more of them fail.
         let subject: String
         /// The first of them: its fault, its hold and its remedies are those of all.
         let first: HealthSnapshot.Delivery
         let all: [HealthSnapshot.Delivery]
 
-        init(_ all: [HealthSnapshot.Delivery], first: HealthSnapshot.Delivery, isOfPlace: Bool) {
+        init(
+            _ all: [HealthSnapshot.Delivery], first: HealthSnapshot.Delivery, faultOfPlace: String?
+        ) {
             label =
                 all.count == 1
                 ? first.name : "\(all.count.counted("delivery", "deliveries")) to \(first.place)"
-            subject = isOfPlace ? first.place : first.name
+            subject = faultOfPlace.map { "\(first.place) \($0)" } ?? first.name
             self.first = first
             self.all = all
         }
@@ -64,7 +66,7 @@ extension HealthRules {
             case .own?, .ofPlace?: order.append((nil, [delivery]))
             }
         }
-        return order.map { Together($0.1, first: $0.1[0], isOfPlace: $0.0 != nil) }
+        return order.map { Together($0.1, first: $0.1[0], faultOfPlace: $0.0?.fault) }
     }
 
     private static func fault(of delivery: HealthSnapshot.Delivery) -> Fault? {

@@ -52,17 +52,7 @@ extension HealthRules {
                             "\(store.buffered.counted("sample waits", "samples wait")) in memory, and nothing has been "
                             + "written for \(age(store.uncommittedTime))"))
             } else {
-                found += snapshot.straps.filter { $0.unstoredTime > unstoredMax }.map {
-                    HealthCondition(
-                        .strapNotStored, about: $0,
-                        message: "sends, and nothing of it has been stored for "
-                            + age($0.unstoredTime))
-                }
-                found += snapshot.straps.filter { !$0.isRecorded }.map {
-                    HealthCondition(
-                        .strapNotStored, about: $0,
-                        message: "is paired, and nothing is recorded of it")
-                }
+                found += snapshot.straps.compactMap(notStored)
             }
         }
         let explainedDeliveries = Set(
@@ -93,6 +83,16 @@ extension HealthRules {
         return HealthCondition(
             .strapSilent, about: strap,
             message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")
+    }
+
+    private static func notStored(_ strap: HealthSnapshot.Strap) -> HealthCondition? {
+        let isLost = strap.unstoredTime > unstoredMax
+        guard isLost || !strap.isRecorded else { return nil }
+        return HealthCondition(
+            .strapNotStored, about: strap,
+            message: strap.isRecorded
+                ? "sends, and nothing of it has been stored for " + age(strap.unstoredTime)
+                : "is paired, and nothing is recorded of it")
     }
 
     private static func noHeartRate(_ strap: HealthSnapshot.Strap) -> HealthCondition? {

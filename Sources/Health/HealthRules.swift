@@ -9,7 +9,15 @@ public enum HealthRules {
         let causes =
             radio(snapshot) + adapters(snapshot) + straps(snapshot) + store(snapshot)
             + services(snapshot) + alerts(snapshot) + board(snapshot) + deliveries(snapshot)
-        return causes + flow(snapshot, beside: causes)
+        return (causes + flow(snapshot, beside: causes)).withoutRepetitions
+    }
+}
+
+extension [HealthCondition] {
+    /// One thing is one item, whichever rules find it: the first of each name and subject.
+    fileprivate var withoutRepetitions: [HealthCondition] {
+        var known: Set<[String]> = []
+        return filter { known.insert([$0.name.rawValue, $0.subject]).inserted }
     }
 }
 

@@ -56,6 +56,35 @@ import Testing
                 == true, "\(conditions)")
     }
 
+    /// A strap that sent, was not stored and was not recorded was two items with one name.
+    @Test func aThingThatTwoRulesFindIsOneItem() {
+        let conditions = HealthRules.conditions(
+            of: Self.snapshot {
+                $0.straps[0].unstoredTime = .seconds(61)
+                $0.straps[0].isRecorded = false
+                // The file of all alerts cannot be read, and one is called so.
+                $0.alerts = ["alerts", "alerts"].map {
+                    .init(name: $0, undeliveredTime: .seconds(60), fault: "no connection")
+                }
+            })
+        #expect(conditions.map(\.name) == [.alertNotDelivered, .strapNotStored])
+    }
+
+    /// They had one identity, and the log lost the second.
+    @Test func twoHoldsOfOnePlaceAreTwoItems() {
+        let conditions = HealthRules.conditions(
+            of: Self.snapshot {
+                $0.deliveries = ["e1", "e2", "e3"].enumerated().map {
+                    var delivery = HealthSnapshot.Delivery(id: Int64($0.offset), name: $0.element)
+                    delivery.place = "https://exchange.example"
+                    delivery.hold = Self.hold($0.offset == 1 ? "moved" : "schema", cause: .place)
+                    return delivery
+                }
+            })
+        #expect(conditions.map(\.deliveries) == [["e1", "e3"], ["e2"]])
+        #expect(Set(conditions.map(\.subject)).count == 2)
+    }
+
     struct Row: Sendable {
         var name: HealthName
         var change: @Sendable (inout HealthSnapshot) -> Void
