@@ -31,8 +31,12 @@ struct RelayRunCommand: AsyncParsableCommand {
         commandName: "run",
         abstract: "Runs a relay until SIGTERM.",
         discussion: """
-            Example:
+            Lists everything that is wrong with its settings, what they name and its table, with the \
+            lines, and then exits with 2.
+
+            Examples:
               edge-gateway relay run --config /etc/edge-gateway/relay.yaml
+              edge-gateway relay run --config /etc/edge-gateway/relay.yaml --check
             """)
 
     @Option(
@@ -48,11 +52,16 @@ struct RelayRunCommand: AsyncParsableCommand {
     private static let shutdownMax = Duration.seconds(60)
 
     func run() async throws {
-        let configuration = try RelayConfiguration.read(
+        var mistakes = FileMistakes(path: config)
+        let (settings, tablePath) = try RelayConfiguration.examine(
             config, environment: ProcessInfo.processInfo.environment,
-            plainHTTP: allowPlainHttp ? .allowed : .loopback)
-        let table = RelayTableFile(configuration.tablePath)
-        try await table.check()
+            plainHTTP: allowPlainHttp ? .allowed : .loopback, &mistakes)
+        let table = RelayTableFile(tablePath)
+        let faults = mistakes.messages + (await table.faults())
+        guard faults.isEmpty, let configuration = settings else {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: faults.joined(separator: "\n"))
+        }
         guard !check else { return Terminal.print("\(config): well") }
         LoggingSystem.bootstrap { label in
             PrintableLogHandler(StreamLogHandler.standardError(label: label))

@@ -31,57 +31,85 @@ struct RelayConfiguration: Sendable {
 
     /// Reads the file, and what it names. Files in it are relative to its own directory.
     ///
-    /// - Throws: ``CommandFailure`` with what is wrong and what to do.
+    /// - Throws: ``CommandFailure`` with everything that is wrong and what to do.
     static func read(
         _ path: String, environment: [String: String], plainHTTP: Origin.PlainHTTP
     ) throws -> RelayConfiguration {
+        var mistakes = FileMistakes(path: path)
+        let configuration = try examine(
+            path, environment: environment, plainHTTP: plainHTTP, &mistakes
+        ).configuration
+        try mistakes.check()
+        guard let configuration else {
+            throw CommandFailure(exitCode: .wrongUsage, message: "\(path): it has no settings")
+        }
+        return configuration
+    }
+
+    /// The settings, nil if they cannot be used, and the table that they name; notes everything that is wrong.
+    ///
+    /// - Throws: ``CommandFailure`` if the file is not there, or is no YAML.
+    static func examine(
+        _ path: String, environment: [String: String], plainHTTP: Origin.PlainHTTP,
+        _ mistakes: inout FileMistakes
+    ) throws -> (configuration: RelayConfiguration?, tablePath: String) {
         let text = try CredentialSource.text(ofFile: path, bytesMax: fileBytesMax)
         let root: Node?
         do {
             root = try YAMLText.tree(of: text)
         } catch {
-            let line = error.line.map { " line \($0)" } ?? ""
-            throw wrong(path + line, "\(error)", "docs/operate/relay.md has an example")
+            mistakes.add(line: error.line, "\(error)", "docs/operate/relay.md has an example")
+            try mistakes.check()
+            return (nil, tableStandard)
         }
-        var values: [String: [String]] = [:]
-        try flatten(root, "", path, into: &values)
+        var values: [String: RelayFile.Value] = [:]
+        flatten(root, "", line: nil, into: &values, &mistakes)
         let file = RelayFile(
             path: path, values: values,
             credentials: environment["CREDENTIALS_DIRECTORY"].map { URL(filePath: $0) })
-        return try configuration(file, plainHTTP)
+        let tablePath = file.path("patients_file") ?? tableStandard
+        return (configuration(file, tablePath, plainHTTP, &mistakes), tablePath)
     }
 
     private static func configuration(
-        _ file: RelayFile, _ plainHTTP: Origin.PlainHTTP
-    ) throws -> RelayConfiguration {
+        _ file: RelayFile, _ tablePath: String, _ plainHTTP: Origin.PlainHTTP,
+        _ mistakes: inout FileMistakes
+    ) -> RelayConfiguration? {
+        func wrong(_ name: String, _ what: String, _ advice: String) {
+            mistakes.add(line: file.line(name), what, advice)
+        }
         let servers = file.list("nats.servers").compactMap { NATSAddress($0) }
-        guard !servers.isEmpty, servers.count == file.list("nats.servers").count else {
-            throw file.wrong("nats.servers is no list of servers", "[tls://nats-1.example:4222]")
+        if servers.isEmpty || servers.count != file.list("nats.servers").count {
+            wrong(
+                "nats.servers", "nats.servers is no list of servers", "[tls://nats-1.example:4222]")
+        } else if !servers.allSatisfy({ $0.isAllowed(plainHTTP) }) {
+            wrong("nats.servers", "nats.servers has one without TLS", "write tls://")
         }
-        guard servers.allSatisfy({ $0.isAllowed(plainHTTP) }) else {
-            throw file.wrong("nats.servers has one without TLS", "write tls://")
+        let origin = file.text("exchange.url").flatMap { Origin($0) }.flatMap {
+            $0.scheme == .https || $0.isLoopback || plainHTTP == .allowed ? $0 : nil
         }
-        guard let address = file.text("exchange.url"), let origin = Origin(address),
-            origin.scheme == .https || origin.isLoopback || plainHTTP == .allowed
-        else {
-            throw file.wrong("exchange.url is no https address", "https://exchange.example")
+        if origin == nil {
+            wrong("exchange.url", "exchange.url is no https address", "https://exchange.example")
         }
-        let keyPath = try file.path("exchange.key_file", credential: keyCredential)
-        let keyText = try secret(inFile: keyPath)
-        let key: Secret
-        do {
-            key = try PractitionerKeyFile(keyText).key
-        } catch {
-            throw file.wrong(
-                "exchange.key_file: \(error)", "docs/operate/relay.md says where to get one")
-        }
-        let seed = try Self.key(inFile: file.path("nats.seed_file", credential: seedCredential))
+        let key = practitionerKey(file, &mistakes)
+        let seed = seed(file, &mistakes)
         let workers = file.text("workers").map { Int($0) } ?? workersStandard
-        guard let workers, workersRange.contains(workers) else {
-            throw file.wrong(
+        if !(workers.map(workersRange.contains) ?? false) {
+            wrong(
+                "workers",
                 "workers is no number from \(workersRange.lowerBound) to \(workersRange.upperBound)",
                 "all relays together have as many as the exchange has workers")
         }
+        let place = file.text("listen").flatMap { try? PagePlace($0) }
+        if let text = file.text("listen"), place == nil {
+            wrong("listen", "listen is no address and port: \(text.prefix(80))", "127.0.0.1:8490")
+        }
+        if let place, !place.isLoopback {
+            wrong(
+                "listen", "listen is reachable from other machines, and asks for no token",
+                "127.0.0.1:8490, behind a proxy that knows who may see it")
+        }
+        guard let origin, let key, let seed, let workers else { return nil }
         var network = CurlSettings()
         network.plainHTTP = plainHTTP
         var curl = network
@@ -90,18 +118,6 @@ struct RelayConfiguration: Sendable {
         network.clientKeyFile = file.path("nats.client_key_file")
         curl.authorityFile = file.path("exchange.ca_file")
         curl.proxy = file.text("exchange.proxy")
-        let place: PagePlace?
-        do {
-            place = try file.text("listen").map { text throws(SettingsFault) in try PagePlace(text)
-            }
-        } catch {
-            throw file.wrong("listen is no address and port", "127.0.0.1:8490")
-        }
-        if let place, !place.isLoopback {
-            throw file.wrong(
-                "listen is reachable from other machines, and asks for no token",
-                "127.0.0.1:8490, behind a proxy that knows who may see it")
-        }
         return RelayConfiguration(
             settings: RelaySettings(
                 servers: servers, key: seed, network: network, origin: origin,
@@ -112,7 +128,38 @@ struct RelayConfiguration: Sendable {
                 identifierSystem: file.text("exchange.identifier_system")
                     ?? SettingKey.named("uplink.identifier_system")?.fallback ?? "",
                 workers: workers),
-            tablePath: file.path("patients_file") ?? tableStandard, place: place)
+            tablePath: tablePath, place: place)
+    }
+
+    private static func practitionerKey(
+        _ file: RelayFile, _ mistakes: inout FileMistakes
+    ) -> Secret? {
+        let name = "exchange.key_file"
+        guard let path = file.path(name, credential: keyCredential, &mistakes) else { return nil }
+        do {
+            let text = try secret(inFile: path)
+            do {
+                return try PractitionerKeyFile(text).key
+            } catch {
+                mistakes.add(
+                    line: file.line(name), "\(name): \(error)",
+                    "docs/relay.md says where to get one")
+            }
+        } catch {
+            mistakes.add(line: file.line(name), error)
+        }
+        return nil
+    }
+
+    private static func seed(_ file: RelayFile, _ mistakes: inout FileMistakes) -> NKey? {
+        let name = "nats.seed_file"
+        guard let path = file.path(name, credential: seedCredential, &mistakes) else { return nil }
+        do {
+            return try key(inFile: path)
+        } catch {
+            mistakes.add(line: file.line(name), error)
+            return nil
+        }
     }
 
     /// The key of a seed in a file that its user alone may read.
@@ -141,41 +188,48 @@ struct RelayConfiguration: Sendable {
     }
 
     private static func flatten(
-        _ node: Node?, _ name: String, _ path: String, into values: inout [String: [String]]
-    ) throws {
+        _ node: Node?, _ name: String, line: Int?, into values: inout [String: RelayFile.Value],
+        _ mistakes: inout FileMistakes
+    ) {
         guard keys.contains(name) else {
-            throw wrong(
-                path, "unknown key `\(Printable.line(String(name.prefix(40))))`",
+            return mistakes.add(
+                line: line, "unknown key `\(name.prefix(40))`",
                 "there are " + keys.filter { !$0.isEmpty }.joined(separator: ", "))
         }
         switch node {
         case .mapping(let mapping):
             for (key, value) in mapping {
                 let inner = key.scalar?.string ?? "?"
-                try flatten(value, name.isEmpty ? inner : "\(name).\(inner)", path, into: &values)
+                flatten(
+                    value, name.isEmpty ? inner : "\(name).\(inner)", line: key.mark?.line,
+                    into: &values, &mistakes)
             }
-        case .sequence(let sequence): values[name] = sequence.compactMap { $0.scalar?.string }
-        case .scalar(let scalar) where !scalar.string.isEmpty: values[name] = [scalar.string]
+        case .sequence(let sequence):
+            values[name] = RelayFile.Value(
+                texts: sequence.compactMap { $0.scalar?.string }, line: line)
+        case .scalar(let scalar) where !scalar.string.isEmpty:
+            values[name] = RelayFile.Value(texts: [scalar.string], line: line)
         default: break
         }
-    }
-
-    fileprivate static func wrong(
-        _ path: String, _ what: String, _ advice: String
-    ) -> CommandFailure {
-        CommandFailure(exitCode: .wrongUsage, message: "\(path): \(what)\n  \(advice)")
     }
 }
 
 /// The values of the file by their whole names.
 private struct RelayFile {
+    struct Value {
+        var texts: [String]
+        var line: Int?
+    }
+
     let path: String
-    let values: [String: [String]]
+    let values: [String: Value]
     let credentials: URL?
 
-    func text(_ name: String) -> String? { values[name]?.first }
+    func text(_ name: String) -> String? { values[name]?.texts.first }
 
-    func list(_ name: String) -> [String] { values[name] ?? [] }
+    func list(_ name: String) -> [String] { values[name]?.texts ?? [] }
+
+    func line(_ name: String) -> Int? { values[name]?.line }
 
     func path(_ name: String) -> String? {
         text(name).map {
@@ -183,17 +237,16 @@ private struct RelayFile {
         }
     }
 
-    func path(_ name: String, credential: String) throws -> String {
+    func path(
+        _ name: String, credential: String, _ mistakes: inout FileMistakes
+    ) -> String? {
         if let path = path(name) { return path }
         guard let credentials else {
-            throw wrong(
-                "\(name) is missing",
+            mistakes.add(
+                line: nil, "\(name) is missing",
                 "name the file, or hand it over as systemd's credential \(credential)")
+            return nil
         }
         return credentials.appending(path: credential).path
-    }
-
-    func wrong(_ what: String, _ advice: String) -> CommandFailure {
-        RelayConfiguration.wrong(path, what, advice)
     }
 }

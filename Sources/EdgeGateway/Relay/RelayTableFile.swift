@@ -17,6 +17,7 @@ actor RelayTableFile {
     /// A person who has changed it does not wait longer.
     private static let lookPause = Duration.seconds(1)
     private static let bytesMax = 64 << 20
+    private static let advice = "a line has a gateway and a patient: docs/relay.md"
 
     /// The facts that tell one state of the file from another.
     private struct Stamp: Equatable {
@@ -26,8 +27,18 @@ actor RelayTableFile {
 
     init(_ path: String) { self.path = path }
 
-    /// - Throws: ``CommandFailure`` if it is not there, or is no table.
-    func check() throws { _ = try Self.read(path) }
+    /// Why it is no table, a line each.
+    func faults() -> [String] {
+        let text: String
+        do { text = try Self.text(path) } catch {
+            return [(error as? CommandFailure)?.message ?? "\(error)"]
+        }
+        var mistakes = FileMistakes(path: path)
+        for fault in RelayTable.faults(in: text) {
+            mistakes.add(line: fault.line, fault.message, Self.advice)
+        }
+        return mistakes.messages
+    }
 
     /// The table as it is now; as it was, if what is there now is no table.
     func current(_ logger: Logger, at instant: ContinuousClock.Instant = .now) -> RelayTable {
@@ -65,9 +76,7 @@ actor RelayTableFile {
         } catch {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message:
-                    "read \(path) \(error)\n  a line has a gateway and a patient: "
-                    + "docs/operate/relay.md")
+                message: "\(path) \(error)\n  \(advice)")
         }
     }
 

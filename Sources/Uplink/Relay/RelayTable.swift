@@ -26,24 +26,41 @@ public struct RelayTable: Sendable, Hashable {
 
     /// Reads a table.
     public init(_ text: String) throws(Fault) {
+        var fault: Fault?
+        self.init(text) { fault = fault ?? $0 }
+        if let fault { throw fault }
+    }
+
+    /// Everything that is wrong with a text.
+    public static func faults(in text: String) -> [Fault] {
+        var faults: [Fault] = []
+        _ = RelayTable(text) { faults.append($0) }
+        return faults
+    }
+
+    private init(_ text: String, note: (Fault) -> Void) {
         var number = 0
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             number += 1
+            guard number <= Self.linesMax else {
+                note(Fault(line: number, message: "there are more than \(Self.linesMax) lines"))
+                return
+            }
             let words = line.prefix { $0 != "#" }.split { $0 == " " || $0 == "\t" || $0 == "\r" }
             guard !words.isEmpty else { continue }
             guard words.count == 2 else {
-                throw Fault(line: number, message: "write a gateway and a patient")
+                note(Fault(line: number, message: "write a gateway and a patient"))
+                continue
             }
             guard Self.isGateway(String(words[0])) else {
-                throw Fault(line: number, message: "this is no gateway's name")
+                note(Fault(line: number, message: "this is no gateway's name"))
+                continue
             }
             guard PatientAccess.isExchangeID(String(words[1])) else {
-                throw Fault(line: number, message: "a patient is a number, such as 40001")
+                note(Fault(line: number, message: "a patient is a number, such as 40001"))
+                continue
             }
             patients[String(words[0]), default: []].insert(String(words[1]))
-            guard number <= Self.linesMax else {
-                throw Fault(line: number, message: "there are more than \(Self.linesMax) lines")
-            }
         }
     }
 

@@ -109,6 +109,35 @@ import Uplink
         }
     }
 
+    /// It stopped at the first one.
+    @Test func everyMistakeInTheSettingsIsListedWithItsLine() throws {
+        let place = try Place()
+        let text = Self.whole.replacing("tls://nats-1", with: "nats://nats-1")
+            .replacing("key_file: key", with: "key_file: nothing")
+            .replacing("workers: 3", with: "wrokers: 3\nworkers: 99")
+            .replacing("127.0.0.1:8490", with: "here")
+        let failure = try #require(
+            throws: CommandFailure.self, performing: { _ = try place.read(text) })
+        for words in [
+            "line 2: nats.servers has one without TLS", "there is no such file",
+            "line 9: unknown key `wrokers`", "line 10: workers is no number",
+            "line 12: listen is no address and port",
+        ] {
+            #expect(failure.message.contains(words), "\(words): \(failure.message)")
+        }
+    }
+
+    @Test func everyMistakeInTheTableIsListedWithItsLine() async throws {
+        let place = try Place()
+        try place.write("ward3-07 40001\nward3-07\n# no\nward3/07 1\nward3-08 abc\n", "patients")
+        let faults = await RelayTableFile(place.path("patients")).faults()
+        #expect(faults.count == 3)
+        for (fault, line) in zip(faults, [2, 4, 5]) {
+            #expect(fault.contains("patients line \(line): "), "\(fault)")
+        }
+        #expect(await RelayTableFile(place.path("none")).faults().count == 1)
+    }
+
     @Test func aSecretThatEveryUserCanReadIsRefused() throws {
         let place = try Place()
         try place.write(Self.seed, "relay.seed", mode: 0o644)
@@ -119,7 +148,7 @@ import Uplink
         let place = try Place()
         try place.write("# ward 3\nward3-07  40001  # bed 7\n", "patients", mode: 0o640)
         let file = RelayTableFile(place.path("patients"))
-        try await file.check()
+        #expect(await file.faults().isEmpty)
         #expect(await file.current(Self.quiet).allows("ward3-07", "40001"))
         try await RelayTableFile.change(
             place.path("patients"), "ward3-08", "40002", isAllowed: true)
@@ -145,7 +174,7 @@ import Uplink
         let place = try Place()
         try place.write("", "patients", mode: 0o640)
         let file = RelayTableFile(place.path("patients"))
-        try await file.check()
+        #expect(await file.faults().isEmpty)
         #expect(await file.current(Self.quiet).count == 0)
         try await RelayTableFile.change(
             place.path("patients"), "ward3-07", "40001", isAllowed: true)
@@ -197,9 +226,7 @@ import Uplink
                     place.path(name), "ward3-08", "40002", isAllowed: true)
             }
         }
-        await #expect(throws: CommandFailure.self) {
-            try await RelayTableFile(place.path("fifo")).check()
-        }
+        #expect(await RelayTableFile(place.path("fifo")).faults().count == 1)
         let after = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
         #expect(Set(after) == Set(before + ["notes.lock"]))
         #expect(
