@@ -1,10 +1,14 @@
 """The role and playbooks of deploy/ansible on two installed gateways: the steps of one life, in this order."""
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 from conftest import FOLDER, PLAYBOOKS
 
 SETTINGS = {"clock": {"trust": "always"}, "uplink": {"interval_seconds": 120}}
+
+PAGE_PORT = 28470
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,50 @@ def test_settings_are_in_force_though_another_gateway_fails(site, machines):
     assert play.status != 0, play.text
     assert "site: Ward 3" in one.settings()
     assert one.daemon() != daemon
+    play = site.play("site.yaml", edge_gateway_deb=site.package, edge_gateway_settings=SETTINGS)
+    assert play.status == 0, play.text
+
+
+def answer(path, token):
+    """The machines have the host's network."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{PAGE_PORT}{path}", headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as found:
+            return found.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_each_token_opens_its_own_thing(site, machines):
+    one, _ = machines
+    tokens = {name: name[0] * 43 for name in ("page", "fleet", "metrics")}
+    settings = {**SETTINGS, "page": {"listen": f"127.0.0.1:{PAGE_PORT}"}}
+    play = site.play(
+        "site.yaml", "--limit", "one", "-v", edge_gateway_deb=site.package, edge_gateway_settings=settings,
+        edge_gateway_tokens=tokens)  # fmt: skip
+    assert play.status == 0, play.text
+    assert not any(token in play.text for token in tokens.values())
+    files = one.do("stat -c '%a %U %G' /etc/edge-gateway/*-token-*").stdout.splitlines()
+    assert files == ["640 root edge-gateway"] * 3
+    opens = {(path, name): answer(path, token) for path in ("/metrics", "/v1/fleet") for name, token in tokens.items()}
+    assert [key for key, status in opens.items() if status != 200] == [("/metrics", "fleet"), ("/v1/fleet", "metrics")]
+
+    # One that is too short reaches no gateway.
+    before = (one.settings(), one.daemon())
+    play = site.play(
+        "site.yaml", "--limit", "one", edge_gateway_deb=site.package, edge_gateway_settings=settings,
+        edge_gateway_tokens={**tokens, "metrics": "short"})  # fmt: skip
+    assert play.status != 0 and "metrics.token_file" in play.text, play.text
+    assert (one.settings(), one.daemon()) == before
+
+    # A new one is in force at once, and the old ones are gone.
+    play = site.play(
+        "site.yaml", "--limit", "one", edge_gateway_deb=site.package, edge_gateway_settings=settings,
+        edge_gateway_tokens={"metrics": "n" * 43})  # fmt: skip
+    assert play.status == 0, play.text
+    assert (answer("/metrics", "n" * 43), answer("/v1/fleet", "n" * 43)) == (200, 401)
+    assert one.do("ls /etc/edge-gateway | grep -c -- -token-").stdout.strip() == "1"
     play = site.play("site.yaml", edge_gateway_deb=site.package, edge_gateway_settings=SETTINGS)
     assert play.status == 0, play.text
 
