@@ -151,13 +151,60 @@ import Testing
                 #expect(Double(columns[1]).map { (300...2_000).contains($0) } == true)
             }
             for (words, advice) in [
-                (["--format", "ndjson"], "leave --format out"), (["--all"], "leave --all out"),
+                (["--format", "ndjson"], "leave --format out"),
+                (["--all"], "leave --all and --destination out"),
                 (["--since", "2026-12-02", "--until", "2026-12-01"], "must be before --until"),
             ] {
                 let outcome = try await fixture.gateway.command(
                     ["queue", "export", "none.csv", "--beats"] + words)
                 #expect(outcome.status == 2 && outcome.complaint.contains(advice))
             }
+        }
+    }
+
+    @Test func gapsAndCoverageAreExportedAndWhatIsLeftOutIsSaid() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a sample is delivered") { $0.balance.delivered > 0 }
+            try await fixture.hush()
+            try await fixture.eventually("all are delivered") {
+                $0.balance.buffered == 0 && $0.balance.pending == 0
+            }
+            func lines(_ name: String) throws -> [String] {
+                try String(
+                    contentsOf: fixture.gateway.directory.appending(path: name), encoding: .utf8
+                ).split(separator: "\n").map(String.init)
+            }
+            let outcome = try await fixture.gateway.command(["queue", "export", "none.ndjson"])
+            #expect(outcome.status == 0 && outcome.complaint.contains("--all adds"))
+            let json = try await fixture.gateway.command(["queue", "export", "n.ndjson", "--json"])
+            let counted = try #require(
+                json.output.firstMatch(of: #/"left_out" : (\d+)/#).flatMap { Int($0.output.1) })
+            #expect(counted > 0)
+            try await fixture.command(
+                "queue", "export", "day.csv", "--format", "csv", "--all", "--day", "today")
+            #expect(try lines("day.csv").count == counted + 1)
+            try await fixture.command("queue", "export", "gaps.csv", "--gaps", "--last", "1d")
+            #expect(
+                try lines("gaps.csv")[0]
+                    == "sensor,assignment,patient,cause,from,until,seconds,open")
+            try await fixture.command(
+                "queue", "export", "days.csv", "--coverage", "--strap", TestWorld.addresses[0])
+            let days = try lines("days.csv")
+            #expect((2...3).contains(days.count))
+            #expect(days[1].hasPrefix("\(TestWorld.addresses[0]),40001,"), "\(days)")
+            for (words, advice) in [
+                (["--gaps", "--coverage"], "choose one of"), (["--gaps", "--all"], "leave --all"),
+                (["--coverage", "--format", "ndjson"], "leave --format out"),
+                (["--day", "today", "--last", "2d"], "--last, or --day"),
+            ] {
+                let wrong = try await fixture.gateway.command(
+                    ["queue", "export", "wrong.csv"] + words)
+                #expect(wrong.status == 2 && wrong.complaint.contains(advice), "\(wrong.complaint)")
+            }
+            let share = try await fixture.gateway.command(["gaps", "--coverage", "--target", "100"])
+            #expect(share.output.contains("DATA") && share.output.contains("below 100 %"))
+            #expect(share.status == (share.output.contains("! 20") ? 1 : 0))
         }
     }
 

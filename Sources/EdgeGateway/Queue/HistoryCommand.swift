@@ -37,7 +37,9 @@ struct HistoryCommand: AsyncParsableCommand {
                 throw ValidationError(
                     "--destination and --limit list deliveries; leave --hours out")
             }
-            guard range.until == nil else { throw ValidationError("--hours takes no --until") }
+            guard !range.hasEnd else {
+                throw ValidationError("--hours goes up to now: it takes no --until and no --day")
+            }
         } else {
             guard chosen.strap == nil else {
                 throw ValidationError("--strap lists heart rates by the hour; add --hours")

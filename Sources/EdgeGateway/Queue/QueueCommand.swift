@@ -50,10 +50,12 @@ struct QueueListCommand: AsyncParsableCommand {
             Examples:
               edge-gateway queue list --state held
               edge-gateway queue list --strap "bed 4" --limit 100
+              edge-gateway queue list --state dead --day yesterday
             """)
 
     @Option(help: "Only samples in this state: waiting, held, dead, delivered or dropped.")
     var state: String?
+    @OptionGroup var range: TimeRange
     @OptionGroup var chosen: StrapOption
     @Option(help: ArgumentHelp("How many to list, 1 to 10000.", valueName: "count"))
     var limit = 20
@@ -67,7 +69,7 @@ struct QueueListCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
-        var path = "/v1/queue/samples?limit=\(limit)"
+        var path = "/v1/queue/samples?limit=\(limit)" + (try range.query(daemon.times))
         if let state { path += "&state=\(state == "waiting" ? "pending" : state)" }
         if let strap = chosen.strap {
             path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"

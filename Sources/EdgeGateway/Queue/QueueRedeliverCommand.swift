@@ -34,8 +34,9 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard range.until == nil, range.isGiven else {
-            throw ValidationError("give --since TIME or --last SPAN; there is no --until here")
+        guard !range.hasEnd, range.isGiven else {
+            throw ValidationError(
+                "give --since TIME or --last SPAN; there is no --until and no --day here")
         }
     }
 

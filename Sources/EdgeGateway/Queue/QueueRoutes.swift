@@ -19,6 +19,7 @@ struct QueueRoutes {
             return try await Answers.answer {
                 try await store.samples(
                     state: query.text("state"), sensor: query.number("sensor"),
+                    since: query.instant("since"), until: query.instant("until"),
                     limit: Int(query.number("limit") ?? 100))
             }
         }

@@ -34,7 +34,9 @@ struct QueueService: Sendable {
     /// Stored samples, newest first.
     ///
     /// - Parameter state: one of ``ListedSample/State``; nil for all.
-    func samples(state: String?, sensor: Int64?, limit: Int) async throws -> SamplesReport {
+    func samples(
+        state: String?, sensor: Int64?, since: UTC? = nil, until: UTC? = nil, limit: Int
+    ) async throws -> SamplesReport {
         try Listing.check(limit: limit)
         let chosen = state.flatMap(ListedSample.State.init(rawValue:))
         guard state == nil || chosen != nil else {
@@ -45,7 +47,8 @@ struct QueueService: Sendable {
         }
         let names = try await StoreNames(queue)
         let found = try await queue.samples(
-            state: chosen, sensor: sensor, limit: min(limit + 1, SampleQueue.listedMax))
+            state: chosen, sensor: sensor, since: since, until: until,
+            limit: min(limit + 1, SampleQueue.listedMax))
         return SamplesReport(
             samples: found.prefix(limit).map { sample in
                 SampleReport(

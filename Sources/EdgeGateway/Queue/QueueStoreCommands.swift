@@ -23,6 +23,21 @@ struct ExportReport: Codable, Equatable {
     var samples: Int
     /// Left out because their row fails its checksum.
     var damaged: Int
+    /// Left out because they are delivered, dropped or dead everywhere: what `--all` adds.
+    var leftOut: Int
+}
+
+/// `queue export --gaps`
+struct GapExportReport: Codable, Equatable {
+    var file: String
+    var gaps: Int
+}
+
+/// `queue export --coverage`
+struct CoverageExportReport: Codable, Equatable {
+    var file: String
+    /// Rows: a strap, a patient and a day each.
+    var days: Int
 }
 
 /// `queue export --beats`
@@ -81,10 +96,16 @@ struct QueueExportCommand: AsyncParsableCommand {
             Without options it writes the samples that wait for any destination, for `queue import` at \
             another gateway. The store stays as it is. The file names straps and patients; only its \
             owner can read it. The times in the file are UTC. Damaged samples are left out; if there \
-            are any, it exits with 1 when all others are written.
+            are any, it exits with 1 when all others are written. docs/data.md describes every column.
+
+            --gaps writes the times without data and their causes, --coverage how much of each UTC day \
+            has data.
 
             Examples:
               sudo edge-gateway queue export /media/usb/ward-3.ndjson
+              sudo edge-gateway queue export yesterday.csv --format csv --all --day yesterday
+              sudo edge-gateway queue export gaps.csv --gaps --last 7d
+              sudo edge-gateway queue export coverage.csv --coverage
               sudo edge-gateway queue export day.csv --format csv --all --last 2d
               sudo edge-gateway queue export late.csv --format csv --destination influx
               sudo edge-gateway queue export beats.csv --beats --strap "bed 4"
@@ -96,6 +117,11 @@ struct QueueExportCommand: AsyncParsableCommand {
     var format: ExportFormat?
     @Flag(help: "Write beat times and RR intervals of all samples, as CSV for HRV programs.")
     var beats = false
+    @Flag(help: "Write the times without data and their causes, as CSV.")
+    var gaps = false
+    @Flag(
+        help: "Write how much of each UTC day has data, as CSV: of the days that the time touches.")
+    var coverage = false
     @Flag(help: "Include delivered, dropped and dead samples.")
     var all = false
     @OptionGroup var range: TimeRange
@@ -109,14 +135,17 @@ struct QueueExportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        if beats, destination != nil {
-            throw ValidationError("--beats takes the samples of every destination")
+        let tables = [("--beats", beats), ("--gaps", gaps), ("--coverage", coverage)]
+            .filter(\.1).map(\.0)
+        guard let table = tables.first else { return }
+        guard tables.count == 1 else {
+            throw ValidationError("choose one of --beats, --gaps and --coverage")
         }
-        if beats, format == .ndjson {
-            throw ValidationError("--beats writes CSV; leave --format out, or --beats")
+        guard destination == nil, !all else {
+            throw ValidationError("\(table) is of every sample: leave --all and --destination out")
         }
-        if beats, all {
-            throw ValidationError("--beats takes delivered samples anyway; leave --all out")
+        guard format != .ndjson else {
+            throw ValidationError("\(table) writes CSV; leave --format out")
         }
     }
 
@@ -127,6 +156,7 @@ struct QueueExportCommand: AsyncParsableCommand {
         let filter = try filter(path)
         let output = try OutputFile(file)
         if beats { return try export(beatsAt: path, filter, to: output) }
+        if gaps || coverage { return try export(ledgerAt: path, filter, to: output) }
         let summary = try StoreAccess.read(path) {
             let line = ProgressLine("exporting")
             return try SampleQueue.export(
@@ -135,8 +165,16 @@ struct QueueExportCommand: AsyncParsableCommand {
                 progress: { line.show($0) }, to: { try output.write($0) })
         }
         try output.finish()
+        if summary.leftOut > 0 {
+            Terminal.complain(
+                "note: \(summary.leftOut.counted("sample that waits", "samples that wait")) for nothing any more "
+                    + "\(summary.leftOut == 1 ? "is" : "are") not in the file: delivered, dropped or dead\n"
+                    + "  --all adds what the store still has")
+        }
         try tell(
-            ExportReport(file: file, samples: summary.samples, damaged: summary.damaged),
+            ExportReport(
+                file: file, samples: summary.samples, damaged: summary.damaged,
+                leftOut: summary.leftOut),
             summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
     }
 
@@ -180,7 +218,27 @@ struct QueueExportCommand: AsyncParsableCommand {
             summary.beats.counted("beat is", "beats are"), damaged: summary.damaged)
     }
 
-    private func tell(_ report: some Encodable, _ count: String, damaged: Int) throws {
+    private func export(
+        ledgerAt path: String, _ filter: ExportFilter, to output: OutputFile
+    ) throws {
+        let rows = try StoreAccess.read(path) {
+            gaps
+                ? try SampleQueue.exportGaps(path: path, filter: filter) { try output.write($0) }
+                : try SampleQueue.exportCoverage(path: path, filter: filter) {
+                    try output.write($0)
+                }
+        }
+        try output.finish()
+        if gaps {
+            try tell(GapExportReport(file: file, gaps: rows), rows.counted("gap is", "gaps are"))
+        } else {
+            try tell(
+                CoverageExportReport(file: file, days: rows),
+                rows.counted("day of a strap is", "days of straps are"))
+        }
+    }
+
+    private func tell(_ report: some Encodable, _ count: String, damaged: Int = 0) throws {
         if daemon.json {
             try Terminal.printJSON(report)
         } else {

@@ -82,6 +82,8 @@ struct WrittenTime: ExpressibleByArgument, Hashable {
     private let secondOfDay: Int64
     /// Seconds that its clock is ahead of UTC, if that stands behind it.
     private let offset: Int64?
+    /// Whether it is a day and nothing else.
+    fileprivate let isDay: Bool
 
     init?(argument: String) {
         let text = argument.trimmingCharacters(in: .whitespaces).lowercased()
@@ -103,20 +105,21 @@ struct WrittenTime: ExpressibleByArgument, Hashable {
         secondOfDay = parts[0] * 3_600 + parts[1] * 60 + parts[2]
         offset = match.6.flatMap { Self.offset($0) }
         guard match.6 == nil || offset != nil else { return nil }
+        isDay = match.3 == nil && match.6 == nil
     }
 
     /// Whether only a time of this day is given.
     var isOfToday: Bool { day == .ago(0) }
 
-    /// When that is, at `now`.
-    func date(now: Date = Date(), _ times: LocalTimes) -> Date {
+    /// When that is, at `now`; or so many days later by the same clock.
+    func date(now: Date = Date(), _ times: LocalTimes, daysLater: Int64 = 0) -> Date {
         func civil(_ today: Int64) -> Int64 {
             let days =
                 switch day {
                 case .date(let days): days
                 case .ago(let days): today - days
                 }
-            return days * Self.dayLength + secondOfDay
+            return (days + daysLater) * Self.dayLength + secondOfDay
         }
         guard let offset else {
             return times.instant(civilSeconds: civil(times.civilSecond(now) / Self.dayLength))
@@ -143,6 +146,21 @@ struct WrittenTime: ExpressibleByArgument, Hashable {
     }
 }
 
+/// A day as a person types it: `2026-12-01`, `yesterday`; from midnight to midnight of the zone in which the command
+/// prints, which may be 23 or 25 hours.
+struct WrittenDay: ExpressibleByArgument, Hashable {
+    private let begin: WrittenTime
+
+    init?(argument: String) {
+        guard let time = WrittenTime(argument: argument), time.isDay else { return nil }
+        begin = time
+    }
+
+    func bounds(now: Date, _ times: LocalTimes) -> (since: Date, until: Date) {
+        (begin.date(now: now, times), begin.date(now: now, times, daysLater: 1))
+    }
+}
+
 /// A length of time as a person types it: `90s`, `10m`, `6h`, `2d`.
 struct WrittenSpan: ExpressibleByArgument, Hashable {
     let seconds: Int
@@ -161,10 +179,15 @@ struct WrittenSpan: ExpressibleByArgument, Hashable {
     var days: Int { (seconds + 86_399) / 86_400 }
 }
 
-/// Which stretch of time a command is about: `--last 2d`, or `--since` and `--until`.
+/// Which stretch of time a command is about: `--last 2d`, `--day yesterday`, or `--since` and `--until`.
 struct TimeRange: ParsableArguments {
     @Option(help: ArgumentHelp("Only the last, such as 30m, 6h or 2d.", valueName: "span"))
     var last: WrittenSpan?
+    @Option(
+        help: ArgumentHelp(
+            "Only this day, such as 2026-12-01 or yesterday; with --utc a day of UTC.",
+            valueName: "date"))
+    var day: WrittenDay?
     @Option(
         help: ArgumentHelp("Only from this time on, \(WrittenTime.help).", valueName: "time"))
     var since: WrittenTime?
@@ -172,12 +195,15 @@ struct TimeRange: ParsableArguments {
     var until: WrittenTime?
 
     func validate() throws {
-        guard last == nil || since == nil && until == nil else {
-            throw ValidationError("give --last, or --since and --until")
+        let ways = [last != nil, day != nil, since != nil || until != nil]
+        guard ways.count(where: { $0 }) <= 1 else {
+            throw ValidationError("give --last, or --day, or --since and --until")
         }
     }
 
-    var isGiven: Bool { last != nil || since != nil || until != nil }
+    var isGiven: Bool { last != nil || hasEnd || since != nil }
+    /// Whether it ends before now.
+    var hasEnd: Bool { day != nil || until != nil }
 
     /// The instants that it stands for at `now`.
     ///
@@ -185,6 +211,7 @@ struct TimeRange: ParsableArguments {
     func instants(
         now: Date = Date(), _ times: LocalTimes
     ) throws -> (since: Date?, until: Date?) {
+        if let day { return day.bounds(now: now, times) }
         let begin = last.map { now - Double($0.seconds) } ?? since?.date(now: now, times)
         let end = until?.date(now: now, times)
         // A date that is given may be right, and this machine's clock wrong.

@@ -128,6 +128,17 @@ enum Terminal {
         }.joined(separator: "\n")
     }
 
+    /// Prints a table whose marked rows begin with `!`, and are red as ``printAlarm(_:)`` has it.
+    static func printTable(
+        _ header: [String], _ rows: [[String]], free: Set<String>, alarms: [Bool]
+    ) {
+        let text = table(header, rows, free: free, columns: columns.map { $0 - 2 })
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        for (line, isAlarm) in zip(lines, [false] + alarms) {
+            if isAlarm { printAlarm("! \(line)") } else { print("  \(line)") }
+        }
+    }
+
     /// `2026-03-01 12:00:00`, in UTC.
     static func time(_ date: Date) -> String {
         date.formatted(

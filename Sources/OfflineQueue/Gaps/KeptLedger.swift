@@ -117,6 +117,9 @@ struct PreviousRun: Sendable {
     private let started: Uptime
     private let lastAlive: Uptime
 
+    /// Up to when it is known to have recorded.
+    var end: Instant { Instant(boot: boot, uptime: lastAlive) }
+
     /// Nil if there was none. An orderly end is exact; else the run lived at least until its last
     /// commit.
     init?(_ db: Database) throws {

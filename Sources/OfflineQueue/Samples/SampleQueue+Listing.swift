@@ -41,13 +41,15 @@ extension SampleQueue {
     public static let listedMax = 10_001
 
     /// Stored samples, newest first, `limit` (0…``listedMax``) at most: of one state or all, of one
-    /// sensor or all. Those that only memory has are not among them.
+    /// sensor or all, measured between two times or whenever. Those that only memory has are not among them.
     public func samples(
-        state: ListedSample.State? = nil, sensor: Int64? = nil, limit: Int = 100
+        state: ListedSample.State? = nil, sensor: Int64? = nil, since: UTC? = nil,
+        until: UTC? = nil, limit: Int = 100
     ) throws(QueueError) -> [ListedSample] {
         let limit = min(max(limit, 0), Self.listedMax)
         return try read("list samples") { [holds = deliveries.patientHolds] db in
-            let segments = try ListedSegment.all(db, sensor: sensor, holds)
+            let segments = try ListedSegment.all(
+                db, sensor: sensor, since: since, until: until, holds)
             var found: [ListedSample] = []
             if state == nil || state == .dead {
                 found += try Self.letters(db, segments, isRequeued: false, limit)
@@ -88,7 +90,7 @@ extension SampleQueue {
             while found.count < limit, let row = try rows.next() {
                 let sample = SampleRow(row)
                 guard let segment = segments[sample.segment],
-                    ranges[sample.segment]?.contains(sample.id) == true
+                    ranges[sample.segment]?.contains(sample.id) == true, segment.admits(sample)
                 else { continue }
                 let dropped = row[SampleColumn.count] as String?
                 if [.delivered, .dropped].contains(state),
@@ -118,7 +120,7 @@ extension SampleQueue {
         var found: [ListedSample] = []
         while found.count < limit, let row = try rows.next() {
             let sample = SampleRow(row)
-            guard let segment = segments[sample.segment] else { continue }
+            guard let segment = segments[sample.segment], segment.admits(sample) else { continue }
             let waits = segment.hold == nil ? ListedSample.State.pending : .held
             found.append(
                 ListedSample(
@@ -159,9 +161,18 @@ private struct ListedSegment: Sendable {
         return doneWith.overlaps(droppedSpan) ? doneWith.clamped(to: droppedSpan) : nil
     }
     private var droppedSpan: ClosedRange<Int64>?
+    private var since, until: UTC?
+
+    /// Whether the sample was measured in the time that is asked for.
+    func admits(_ sample: SampleRow) -> Bool {
+        guard since != nil || until != nil else { return true }
+        guard let time = sample.time(wallOffset) else { return false }
+        return time >= since ?? time && until.map { time < $0 } ?? true
+    }
 
     static func all(
-        _ db: Database, sensor: Int64?, _ patientHolds: [Int64: [String: String]]
+        _ db: Database, sensor: Int64?, since: UTC?, until: UTC?,
+        _ patientHolds: [Int64: [String: String]]
     ) throws -> [Int64: ListedSegment] {
         let rows = try Row.fetchCursor(
             db,
@@ -175,7 +186,11 @@ private struct ListedSegment: Sendable {
                         WHERE d.segment = s.id AND d.destination = 0)
                 \(SampleQueue.segmentJoins)
                 WHERE (?1 IS NULL OR a.sensor = ?1) AND s.stored > s.pruned
-                """, arguments: [sensor])
+                    AND (?2 IS NULL OR s.last_uptime_us + s.wall_offset_us >= ?2)
+                    AND (?3 IS NULL OR s.first_uptime_us + s.wall_offset_us < ?3)
+                """,
+            // A segment is of one day, and a late frame may be earlier than its first.
+            arguments: [sensor, since, until.map { $0 + Coverage.day }])
         var segments: [Int64: ListedSegment] = [:]
         var clocks = BootClocks(db)
         while let row = try rows.next() {
@@ -190,6 +205,7 @@ private struct ListedSegment: Sendable {
                 clock: try clocks.of(row[9] ?? 0), hold: row[4] ?? ofPatient,
                 doneWith: pruned < settled ? pruned + 1...settled : nil,
                 waiting: settled < last ? settled + 1...last : nil)
+            (segment.since, segment.until) = (since, until)
             if let first = row[10] as Int64?, let end = row[11] as Int64?, first <= end {
                 segment.droppedSpan = first...end
             }

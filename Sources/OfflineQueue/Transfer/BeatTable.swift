@@ -7,10 +7,6 @@ import GATTHeartRate
 /// boot, and its samples are those of one sensor. A value without I/O: the same frames give the same
 /// lines.
 struct BeatTable: Sendable {
-    static let columns = [
-        "time", "rr_ms", "uncertainty_ms", "strap", "segment", "lost_beats", "flags",
-    ]
-
     /// One stored frame.
     struct Frame: Sendable {
         var uptime: Uptime

@@ -6,11 +6,6 @@ struct ExportLine: Sendable {
     static let formatName = "edge-gateway-samples"
     static let formatVersion = 1
     static let header = "{\"format\":\"\(formatName)\",\"version\":\(formatVersion)}"
-    static let columns = [
-        "uuid", "time", "time_uncertainty_ms", "boot", "uptime_us", "sensor", "assignment",
-        "enrollment", "patient", "bpm",
-        "rr_1024", "flags", "frame", "state", "further",
-    ]
 
     /// The last line: without it, the file is not whole.
     static func trailer(_ summary: ExportSummary) -> String {
@@ -122,11 +117,11 @@ struct ExportLine: Sendable {
             String(segment.assignmentID), segment.own.name ?? "", segment.patient ?? "",
             measurement.map { String($0.bpm) } ?? "",
             measurement?.rrIntervals.map(String.init).joined(separator: " ") ?? "",
-            String(UInt32(truncatingIfNeeded: sample.flags)), Self.hex(sample.frame),
-            state.rawValue,
+            Plausibility(rawValue: UInt16(truncatingIfNeeded: sample.flags)).names
+                .joined(separator: " "), Self.hex(sample.frame), state.rawValue,
             further.map { "\($0.name)=\($0.state.rawValue)" }.joined(separator: " "),
         ]
-        return fields.map(CSVField.text).joined(separator: ",")
+        return ExportColumn.line(fields)
     }
 
     /// A JSON string in ASCII.

@@ -51,7 +51,7 @@ private struct BeatExport {
     mutating func run(
         _ progress: (Double) -> Void, _ sink: ([UInt8]) throws -> Void
     ) throws -> BeatSummary {
-        add(BeatTable.columns.joined(separator: ","))
+        add(ExportColumn.header(ExportColumn.beats))
         let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM segment") ?? 0
         let segments = try Row.fetchCursor(
             db,

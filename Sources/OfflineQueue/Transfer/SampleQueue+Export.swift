@@ -76,6 +76,8 @@ public struct ExportSummary: Sendable, Hashable {
     public internal(set) var samples = 0
     /// Samples left out because their row fails its checksum.
     public internal(set) var damaged = 0
+    /// Samples that the filter admits and that were left out because they wait for no destination.
+    public internal(set) var leftOut = 0
 }
 
 extension SampleQueue {
@@ -144,10 +146,11 @@ private struct SampleExport {
     ) throws -> ExportSummary {
         switch format {
         case .ndjson: add(ExportLine.header)
-        case .csv: add(ExportLine.columns.joined(separator: ","))
+        case .csv: add(ExportColumn.header(ExportColumn.samples))
         }
         var letters = try ExportedLetters(db)
         let first = try firstID()
+        if selection == .unsent { summary.leftOut = try settled(before: first) }
         let span = max(1, (try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0) &- first)
         var next = first
         let key = try db.storeKey()
@@ -168,7 +171,11 @@ private struct SampleExport {
                 continue
             }
             let line = ExportLine(sample, segment, letters: try letters.of(sample.id))
-            guard filter.admits(line, selection), filter.admits(sample, segment) else { continue }
+            guard filter.admits(sample, segment) else { continue }
+            guard filter.admits(line, selection) else {
+                if filter.admits(line, .everything) { summary.leftOut += 1 }
+                continue
+            }
             add(format == .ndjson ? line.json : line.csv)
             summary.samples += 1
             if piece.count >= Self.pieceBytes { try hand(sink) }
@@ -194,6 +201,26 @@ private struct SampleExport {
                     UNION ALL SELECT min(sample) FROM dead_letter WHERE is_requeued = 1
                     UNION ALL SELECT min(sample) FROM further_dead_letter WHERE is_requeued = 1)
                 """) ?? .max
+    }
+
+    /// How many samples that the filter admits were skipped at the beginning.
+    private func settled(before first: Int64) throws -> Int {
+        try Int.fetchOne(
+            db,
+            sql: """
+                SELECT count(*) FROM sample p
+                JOIN segment s ON s.id = p.segment
+                JOIN assignment a ON a.id = s.assignment
+                JOIN sensor n ON n.id = a.sensor
+                LEFT JOIN enrollment e ON e.id = a.enrollment
+                WHERE p.id < ?1 AND (?2 IS NULL OR n.address = ?2)
+                    AND (?3 IS NULL OR p.uptime_us + s.wall_offset_us >= ?3)
+                    AND (?4 IS NULL OR p.uptime_us + s.wall_offset_us < ?4)
+                    AND (?5 IS NULL OR e.name = ?5 OR EXISTS (
+                        SELECT 1 FROM further_delivery d JOIN enrollment f ON f.id = d.destination
+                        WHERE d.segment = s.id AND f.name = ?5))
+                """,
+            arguments: [first, filter.sensor, filter.since, filter.until, filter.destination]) ?? 0
     }
 
     private mutating func segment(_ id: Int64) throws -> ExportedSegment? {

@@ -82,4 +82,36 @@ import Testing
         #expect(throws: (any Error).self) { try range("--since", "today", "--until", "yesterday") }
         #expect(throws: (any Error).self) { try range("--last", "2d", "--since", "today") }
     }
+
+    @Test func aDayIsThatOfTheMachinesZone() throws {
+        func day(_ text: String, _ times: LocalTimes) throws -> [Double?] {
+            let (since, until) = try TimeRange.parse(["--day", text]).instants(
+                now: Self.noon, times)
+            return [since?.timeIntervalSince1970, until?.timeIntervalSince1970]
+        }
+        #expect(try day("2026-12-01", .utc) == [1_796_083_200, 1_796_169_600])
+        #expect(try day("2026-12-01", Self.berlin) == [1_796_079_600, 1_796_166_000])
+        #expect(try day("yesterday", .utc) == [1_795_996_800, 1_796_083_200])
+        // 25 and 23 hours, where the clock is set.
+        for (text, hours) in [("2026-10-25", 25.0), ("2026-03-29", 23)] {
+            let bounds = try day(text, Self.berlin).compactMap(\.self)
+            #expect(bounds[1] - bounds[0] == hours * 3_600, "\(text)")
+        }
+    }
+
+    @Test(arguments: ["", "08:00", "today 08:00", "2026-12-01 12:00", "2026-12-01Z", "2026-13-01"])
+    func whatIsNoDayIsRefused(text: String) {
+        #expect(WrittenDay(argument: text) == nil)
+    }
+
+    @Test func aDayStandsAlone() {
+        for words in [["--last", "2d"], ["--since", "today"], ["--until", "today"]] {
+            #expect(throws: (any Error).self) { try TimeRange.parse(["--day", "today"] + words) }
+        }
+        for line in ["history --hours --day today", "queue redeliver --day today"] {
+            #expect(throws: (any Error).self, "\(line)") {
+                try EdgeGatewayCommand.parseAsRoot(line.split(separator: " ").map(String.init))
+            }
+        }
+    }
 }

@@ -51,6 +51,32 @@ struct ListingTests {
         #expect(try await queue.samples(sensor: 99).isEmpty)
     }
 
+    @Test func samplesOfATimeAreListedAcrossDays() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let begin = clock.read().wall
+        clock.advance(seconds: 86_390)
+        for _ in 0..<20 {
+            try await queue.beat(worn.assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        func ids(_ since: Double?, _ until: Double?) async throws -> [Int64] {
+            func time(_ seconds: Double?) -> UTC? {
+                seconds.map { begin + .milliseconds(Int64($0 * 1_000)) }
+            }
+            return try await queue.samples(since: time(since), until: time(until)).map(\.id)
+        }
+        #expect(try await ids(86_395, 86_402) == [12, 11, 10, 9, 8, 7, 6])
+        #expect(try await ids(86_405, nil).count == 5)
+        #expect(try await ids(nil, 86_391) == [1])
+        #expect(try await ids(90_000, nil).isEmpty)
+        #expect(
+            try await queue.samples(state: .pending, since: begin, limit: 3).map(\.id) == [
+                20, 19, 18,
+            ])
+    }
+
     /// They were listed and exported as delivered.
     @Test func aSampleThatAPolicyWithheldIsNoDeliveredOne() async throws {
         let queue = try await store.open(clock)

@@ -30,7 +30,7 @@ struct ExportTests: TransferSuite {
         let csv = try export(store, .csv)
         #expect(csv.count == 101 && csv[0].hasPrefix("uuid,time,time_uncertainty_ms,boot,"))
         #expect(csv[1].split(separator: ",", omittingEmptySubsequences: false).count == 15)
-        #expect(csv[1].contains(",60,768,1,103c0003,held"))
+        #expect(csv[1].contains(",60,768,contactLost,103c0003,held"))
     }
 
     @Test func whatIsImportedIsDeliveredUnderItsIdentityOnce() async throws {

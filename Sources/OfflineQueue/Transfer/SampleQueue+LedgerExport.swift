@@ -1,0 +1,209 @@
+import Basics
+import GRDB
+
+extension SampleQueue {
+    /// Writes the gaps of the store at `path` to `sink` as CSV, oldest first: those that overlap the filter's times, to
+    /// their whole length, and those whose time is unknown.
+    ///
+    /// Only reads, in one snapshot, whether or not a daemon runs. A gap that goes on counts up to the last commit. The
+    /// file names sensors and patients. The filter's destination is not asked for.
+    ///
+    /// - Returns: how many.
+    /// - Throws: ``QueueError`` (`unknown-reference` as
+    ///   ``export(path:format:selection:filter:progress:to:)`` does), and whatever `sink` throws.
+    @discardableResult
+    public static func exportGaps(
+        path: String, filter: ExportFilter = ExportFilter(), to sink: ([UInt8]) throws -> Void
+    ) throws -> Int {
+        try StoreFile.readOnce(path, "export gaps") { db in
+            try filter.check(db, "export gaps")
+            var table = LedgerTable(ExportColumn.gaps)
+            let ledger = try StoredLedger(db)
+            for row in try ledger.gaps(db, filter) {
+                let (gap, worn) = (row.gap(ledger.boots), ledger.assignments[row.assignment])
+                guard filter.sensor == nil || worn?.sensor == filter.sensor else { continue }
+                let length = gap.duration.map { ExportColumn.decimal($0.inSeconds) }
+                try table.add(
+                    [
+                        worn?.sensor ?? "", String(row.assignment), worn?.patient ?? "",
+                        gap.cause.rawValue, gap.from.flatMap(UTCText.text) ?? "",
+                        gap.until.flatMap(UTCText.text) ?? "", length ?? "", String(gap.isOpen),
+                    ], to: sink)
+            }
+            return try table.finish(sink)
+        }
+    }
+
+    /// Writes how much of each UTC day there is data for to `sink` as CSV, oldest day first, a row for each sensor and
+    /// patient: of the days that the filter's times touch. A day on which the sensor was not assigned has no row.
+    ///
+    /// Reads and throws as ``exportGaps(path:filter:to:)`` does.
+    ///
+    /// - Returns: how many rows.
+    @discardableResult
+    public static func exportCoverage(
+        path: String, filter: ExportFilter = ExportFilter(), to sink: ([UInt8]) throws -> Void
+    ) throws -> Int {
+        try StoreFile.readOnce(path, "export coverage") { db in
+            try filter.check(db, "export coverage")
+            var table = LedgerTable(ExportColumn.coverage)
+            for (key, day) in try StoredLedger(db).coverage(db, filter) {
+                var causes: [String: Double] = [:]
+                for (cause, seconds) in day.secondsByCause { causes[cause.rawValue] = seconds }
+                try table.add(
+                    [key.sensor, key.patient, String(UTCText.text(day.dayStart)?.prefix(10) ?? "")]
+                        + ExportColumn.figures(
+                            percent: day.percent, expectedSeconds: day.expectedSeconds,
+                            coveredSeconds: day.coveredSeconds,
+                            longestGapSeconds: day.longestGapSeconds, secondsByCause: causes),
+                    to: sink)
+            }
+            return try table.finish(sink)
+        }
+    }
+}
+
+/// The gaps and assignments of a store, as its file has them.
+private struct StoredLedger {
+    struct Worn {
+        var sensor: String
+        var patient: String
+        var row: Row
+    }
+
+    /// Which rows of coverage are one.
+    struct Key: Hashable {
+        var day: Int64
+        var sensor: String
+        var patient: String
+    }
+
+    let boots: Boots
+    let assignments: [Int64: Worn]
+    /// Up to when the store knows what was recorded; nil before the first run.
+    private let end: Instant?
+
+    init(_ db: Database) throws {
+        boots = try Boots(db)
+        end = try PreviousRun(db)?.end
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT a.*, n.address, coalesce(a.patient, e.patient) AS worn_by
+                FROM assignment a JOIN sensor n ON n.id = a.sensor
+                LEFT JOIN enrollment e ON e.id = a.enrollment
+                """)
+        assignments = Dictionary(
+            rows.map { row in
+                (
+                    row["id"] ?? 0,
+                    Worn(sensor: row["address"] ?? "", patient: row["worn_by"] ?? "", row: row)
+                )
+            }
+        ) { first, _ in first }
+    }
+
+    /// Those that overlap the filter's times, and those that go on.
+    func gaps(_ db: Database, _ filter: ExportFilter) throws -> [GapRow] {
+        let closed = try GapRow.closed(
+            db, assignment: nil, since: filter.since, until: filter.until, limit: -1)
+        let open = try GapRow.open(db, until: end).filter { gap in
+            // What is not known rules nothing out.
+            func isBefore(_ time: UTC?, _ bound: UTC?) -> Bool {
+                guard let time, let bound else { return false }
+                return time <= bound
+            }
+            return !isBefore(boots.utc(gap.until), filter.since)
+                && !isBefore(filter.until, boots.utc(gap.from))
+        }
+        return (closed + open).sorted(by: GapRow.isEarlier)
+    }
+
+    func coverage(
+        _ db: Database, _ filter: ExportFilter
+    ) throws -> [(key: Key, day: Coverage)] {
+        guard let end else { return [] }
+        let first = filter.since?.day ?? .min
+        let last = filter.until.map { ($0 - .microseconds(1)).day } ?? .max
+        // A time line leads from boot to boot: it takes all of its gaps.
+        let gaps = Dictionary(grouping: try self.gaps(db, ExportFilter()), by: \.assignment)
+        var days: [Key: Coverage] = [:]
+        for (id, worn) in assignments.sorted(by: { $0.key < $1.key })
+        where filter.sensor == nil || filter.sensor == worn.sensor {
+            let line = TimeLine(
+                begin: Instant(
+                    boot: worn.row["began_boot"] ?? 0, uptime: worn.row["began_uptime_us"] ?? .zero),
+                end: Instant(
+                    boot: worn.row["ended_boot"] ?? end.boot,
+                    uptime: worn.row["ended_uptime_us"] ?? end.uptime),
+                gaps: gaps[id] ?? [])
+            var spans: [Int64: [TimeSpan]] = [:]
+            for span in line.spans(boots) where span.from < span.until {
+                let touched =
+                    max(
+                        span.from.day, first)...max(
+                        span.from.day, first, min((span.until - .microseconds(1)).day, last))
+                for day in touched where day <= last { spans[day, default: []].append(span) }
+            }
+            for (day, spans) in spans {
+                let key = Key(day: day, sensor: worn.sensor, patient: worn.patient)
+                days[key, default: Coverage(dayStart: UTC(day: day))].add(spans)
+            }
+        }
+        return days.filter { $0.value.expectedSeconds > 0 }.map { ($0.key, $0.value) }.sorted {
+            ($0.key.day, $0.key.sensor, $0.key.patient)
+                < ($1.key.day, $1.key.sensor, $1.key.patient)
+        }
+    }
+}
+
+extension GapRow {
+    /// Those that go on, up to `end`.
+    fileprivate static func open(_ db: Database, until end: Instant?) throws -> [GapRow] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT g.assignment, a.sensor, g.cause, g.from_boot, g.from_uptime_us
+                FROM gap g JOIN assignment a ON a.id = g.assignment WHERE g.until_boot IS NULL
+                """
+        ).map { row in
+            let from = Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero)
+            return GapRow(
+                assignment: row[0] ?? 0, sensor: row[1] ?? 0,
+                cause: GapCause(rawValue: row[2] ?? "") ?? .silent, from: from,
+                until: max(from, end ?? from), isOpen: true)
+        }
+    }
+}
+
+/// A table that is written in pieces.
+private struct LedgerTable {
+    private static let pieceBytes = 65_536
+
+    private var piece: [UInt8] = []
+    private var rows = 0
+
+    init(_ columns: [ExportColumn]) { append(ExportColumn.header(columns)) }
+
+    mutating func add(_ fields: [String], to sink: ([UInt8]) throws -> Void) throws {
+        append(ExportColumn.line(fields))
+        rows += 1
+        if piece.count >= Self.pieceBytes { try hand(sink) }
+    }
+
+    /// Returns how many rows there were.
+    mutating func finish(_ sink: ([UInt8]) throws -> Void) throws -> Int {
+        try hand(sink)
+        return rows
+    }
+
+    private mutating func append(_ line: String) {
+        piece += line.utf8
+        piece.append(UInt8(ascii: "\n"))
+    }
+
+    private mutating func hand(_ sink: ([UInt8]) throws -> Void) throws {
+        try sink(piece)
+        piece.removeAll(keepingCapacity: true)
+    }
+}
