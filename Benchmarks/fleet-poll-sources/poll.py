@@ -77,12 +77,12 @@ class Fleet:
                 [self.gateway, "run", "--config", place / "config.yaml"], stderr=log,
                 stdout=log, env=environment)
 
-    def poll(self):
+    def poll(self, *words):
         """The report, and the command's time, CPU time (s) and peak memory (MiB)."""
         begin = time.monotonic()
         with tempfile.TemporaryFile() as output:
             asking = subprocess.Popen(
-                [self.gateway, "fleet", "--hosts", self.hosts, "--json", "--state",
+                [self.gateway, "fleet", *words, "--hosts", self.hosts, "--json", "--state",
                  self.folder / "memory.json"], stdout=output)
             _, status, used = os.wait4(asking.pid, 0)
             took = time.monotonic() - begin
@@ -121,6 +121,10 @@ def main():
             if states != ["not-well"] * count:
                 sys.exit(f"poll.py: {count} answers were expected, and came {states}")
             rounds.append(figures)
+        table, coverage_took, *_ = fleet.poll("coverage")
+        # No daemon has a strap, and each has eight days.
+        if len(table["rows"]) != 8 * count or {row["state"] for row in table["rows"]} != {"no-strap"}:
+            sys.exit(f"poll.py: eight days of {count} gateways were expected")
         stopped = fleet.daemons[0]
         stopped.send_signal(signal.SIGKILL)
         stopped.wait()
@@ -136,6 +140,8 @@ def main():
     what = f"{count} gateways asked"
     figure.write("fleet-poll", [
         figure.figure(f"{what}: time", "at most 2 s", took, 2, "s", noise=figure.TIMING_NOISE),
+        figure.figure(f"{what} for their coverage: time", "at most 4 s", coverage_took, 4, "s",
+                      noise=figure.TIMING_NOISE),
         figure.figure(f"{what}: CPU time", "at most 1 s", cpu, 1, "s", noise=figure.TIMING_NOISE),
         figure.figure(f"{what}: memory of the command", "", peak, None, "MiB"),
     ])

@@ -42,8 +42,8 @@ import Uplink
         #expect(outcome.status == 0, "\(outcome.complaint)")
         #expect(
             outcome.output.split(separator: "\n") == [
-                "ward3 backlog 40", "ward3 paired 1", "ward3 problem OFF", "ward3 straps 1",
-                "ward3 Bed 7 link streaming",
+                "ward3 backlog 40", "ward3 paired 1", "ward3 problem OFF",
+                "ward3 severity none", "ward3 straps 1", "ward3 Bed 7 link streaming",
             ])
     }
 

@@ -27,7 +27,9 @@ for topic, message in messages.items():
     assert description["availability_topic"] in messages
     for name, component in sorted(description["components"].items()):
         state = value(component.get("state_topic", description.get("state_topic")), component.get("value_template"))
-        if component["platform"] == "sensor":
+        if component.get("device_class") == "enum":
+            assert state in component["options"], state
+        elif component["platform"] == "sensor":
             float(state)
         else:
             assert state in (component.get("payload_on", "ON"), component.get("payload_off", "OFF")), state

@@ -1,4 +1,5 @@
 import Foundation
+import GATTHeartRate
 import OfflineQueue
 import Testing
 import Uplink
@@ -12,6 +13,7 @@ import Uplink
 @Suite(.serialized) struct DocumentTableTests {
     private static let operations = "docs/operate/operations.md"
     private static let api = "docs/api.yaml"
+    private static let data = "docs/data.md"
 
     @Test func healthItemsAreInOperations() throws {
         try rows(
@@ -42,6 +44,40 @@ import Uplink
                 ]
             },
             below: ["setting", "value", "default", "means"])
+    }
+
+    @Test(arguments: [
+        ("## Samples\n", ExportColumn.samples), ("## Beats\n", ExportColumn.beats),
+        ("## Gaps\n", ExportColumn.gaps), ("## Coverage\n", ExportColumn.coverage),
+        ("## Coverage of a fleet\n", FleetCoverageTable.columns),
+    ])
+    func columnsOfExportsAreInData(heading: String, columns: [ExportColumn]) throws {
+        try rows(
+            columns.map { ["`\($0.name)`", $0.type, $0.unit, $0.meaning] },
+            below: ["column", "type", "unit", "means"], after: heading, of: Self.data)
+    }
+
+    @Test func flagsAreInData() throws {
+        #expect(ExportColumn.flags.map(\.name) == Plausibility.all.names)
+        try rows(
+            ExportColumn.flags.map { name, meaning in
+                ["`\(name)`", "\(Plausibility(name: name)?.rawValue ?? 0)", meaning]
+            }, below: ["flag", "number", "means"], of: Self.data)
+    }
+
+    /// What `history` prints is described by hand.
+    @Test func fieldsOfHistoryAreInData() throws {
+        let text = try String(
+            contentsOf: repositoryRoot.appending(path: Self.data), encoding: .utf8)
+        for name in ["history", "hours"] {
+            let golden = try String(
+                contentsOf: repositoryRoot.appending(
+                    path: "Tests/EdgeGatewayTests/Golden/\(name).json"), encoding: .utf8)
+            for match in golden.matches(of: #/"([^"]+)" :/#)
+            where !["uploads", "more"].contains(match.output.1) {
+                #expect(text.contains("`\(match.output.1)`"), "\(match.output.1) of \(name)")
+            }
+        }
     }
 
     @Test func gapCausesAreOnTheLivePage() throws {
@@ -76,14 +112,17 @@ import Uplink
     }
 
     /// The rows of a Markdown table, found by its head.
-    private func rows(_ rows: [[String]], below head: [String]) throws {
+    private func rows(
+        _ rows: [[String]], below head: [String], after place: String = "",
+        of document: String = operations
+    ) throws {
         let body = rows.map { cells in
             "| \(cells.map { $0.replacing("|", with: "\\|") }.joined(separator: " | ")) |\n"
         }
         let rule = String(repeating: "|---", count: head.count) + "|\n"
         try text(
-            body.joined(), between: "| \(head.joined(separator: " | ")) |\n" + rule, and: "\n",
-            of: Self.operations)
+            body.joined(), after: place,
+            between: "| \(head.joined(separator: " | ")) |\n" + rule, and: "\n", of: document)
     }
 
     /// The values of a schema that is an enumeration.
@@ -127,6 +166,7 @@ extension SettingKey.Kind {
     fileprivate var words: String {
         switch self {
         case .text: "text"
+        case .list: "a list, or text with commas between"
         case .integer(let range): "\(range.lowerBound) to \(range.upperBound)"
         case .flag: "true or false"
         case .choice(let names): names.joined(separator: ", ")

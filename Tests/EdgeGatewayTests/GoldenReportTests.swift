@@ -54,6 +54,19 @@ import Testing
         sensors: [sensor], enrollments: [enrollment], destinations: [destination], balance: balance,
         oldestUnsent: noon)
 
+    private static let coverage = FleetCoverageReport(
+        time: noon, gateway: status.gateway, since: noon - 43_200, until: noon + 43_200,
+        straps: [
+            .init(
+                name: "Ada",
+                days: [
+                    .init(
+                        day: noon - 43_200, percent: 99.65, expectedSeconds: 3600,
+                        coveredSeconds: 3587.5, longestGapSeconds: 12.5,
+                        secondsByCause: ["no-contact": 12.5])
+                ])
+        ])
+
     private static let reports: [String: any Encodable & Sendable] = [
         "acknowledge": [salvage],
         "alerts": [
@@ -120,8 +133,21 @@ import Testing
             furtherUnsent: 3, logEmptied: true,
             left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1),
-        "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1),
+        "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1, leftOut: 3),
+        "export-coverage": CoverageExportReport(file: "coverage.csv", days: 14),
+        "export-gaps": GapExportReport(file: "gaps.csv", gaps: 7),
         "fleet": FleetReport(status, at: noon.addingTimeInterval(60)),
+        "fleet-coverage": coverage,
+        "fleet-coverage-table": FleetCoverageTable(
+            [
+                (FleetSubject(address: "https://ward3-07.example"), .report(coverage)),
+                (
+                    FleetSubject(address: "https://ward3-09.example", name: "ward3-09"),
+                    .fault(
+                        .noAnswer, detail: "no connection to the server",
+                        remedy: "is it switched on?")
+                ),
+            ], FleetMemory(), days: [noon - 43_200], at: noon),
         "fleet-hosts": FleetHostsReport(
             time: noon,
             gateways: [

@@ -54,9 +54,11 @@ import Testing
             try await add("b", broker, other)
 
             func fleet(_ words: String...) async throws -> Command.Outcome {
-                try await world.gateway.command(
-                    ["fleet", "--mqtt", "mqtt://127.0.0.1:\(broker.port)", "--state", memory]
-                        + words)
+                let place = ["--mqtt", "mqtt://127.0.0.1:\(broker.port)", "--state", memory]
+                let isCoverage = words.first == "coverage"
+                return try await world.gateway.command(
+                    ["fleet"] + (isCoverage ? ["coverage"] : []) + place
+                        + words.dropFirst(isCoverage ? 1 : 0))
             }
             /// The screen, once it is so.
             func screen(
@@ -91,6 +93,15 @@ import Testing
             for hidden in [TestWorld.addresses[0], "00:00:01", "40001", "bpm", "heart-rate"] {
                 #expect(!kept.contains(hidden), "\(hidden)")
             }
+
+            // How much data there is goes out as well, and nobody else's days.
+            #expect(kept.contains("edge-gateway/a/coverage {"))
+            let share = try await fleet("coverage", "--json", "--last", "2d")
+            #expect(share.status == 0, "\(share.complaint)")
+            let table = try ReportCoding.decoder().decode(
+                FleetCoverageTable.self, from: Data(share.output.utf8))
+            #expect(Set(table.rows.map(\.gateway)) == ["ward3-07", "ward3-08"])
+            #expect(table.rows.count == 6 && table.rows.count { $0.state == .soFar } == 1)
 
             // A change does not wait for the minute.
             try await world.command("forget", TestWorld.addresses[0])

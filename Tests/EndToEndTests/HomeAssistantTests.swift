@@ -95,8 +95,9 @@ struct HomeAssistantTests {
         #expect(
             Set(first.keys) == [
                 "ward Problem", "ward Straps connected", "ward Straps paired",
-                "ward Samples waiting",
+                "ward Samples waiting", "ward Severity",
             ])
+        #expect(first["ward Severity"]?.state == "none")
         let problem = try #require(first["ward Problem"])
         let version = try await world.command("--version")
         #expect(problem.kind == "problem")
@@ -135,7 +136,7 @@ struct HomeAssistantTests {
             $0["ward Ben Connection"]?.state == "on" && $0["ward Ben Heart rate"]?.isNumber == true
                 && $0["ward Straps connected"]?.state == "2"
         }
-        #expect(two["ward Straps paired"]?.state == "2" && two.count == 8)
+        #expect(two["ward Straps paired"]?.state == "2" && two.count == 9)
     }
 
     private static func aStrapIsLost(
@@ -164,7 +165,7 @@ struct HomeAssistantTests {
             $0["ward Ada Heart rate"]?.isNumber == true && $0["ward Problem"]?.state == "on"
                 && $0["ward Ben Connection"]?.state == "off"
         }
-        #expect(anew["ward Ben Heart rate"]?.state == "unknown" && anew.count == 8)
+        #expect(anew["ward Ben Heart rate"]?.state == "unknown" && anew.count == 9)
 
         await world.bluez.setOnAir(ben, true)
         let back = try await home.eventually("the strap is back", within: untilTooOld) {
@@ -178,7 +179,7 @@ struct HomeAssistantTests {
         let left = try await home.eventually("a strap that is forgotten is taken away") {
             $0["ward Straps paired"]?.state == "1" && !$0.keys.contains { $0.contains("Ben") }
         }
-        #expect(left["ward Ada Connection"]?.state == "on" && left.count == 6)
+        #expect(left["ward Ada Connection"]?.state == "on" && left.count == 7)
         try await home.eventuallyLacks("ward Ben")
 
         // Somebody else wears it.
@@ -188,19 +189,19 @@ struct HomeAssistantTests {
                 && $0["ward Cleo Heart rate"]?.isNumber == true
                 && $0["ward Straps connected"]?.state == "2"
         }
-        #expect(other.count == 8 && other["ward Cleo Heart rate"]?.device == "ward Cleo")
+        #expect(other.count == 9 && other["ward Cleo Heart rate"]?.device == "ward Cleo")
     }
 
     private static func theGatewayDies(_ home: HomeAssistant, _ world: TestWorld) async throws {
         await world.gateway.kill()
         try await home.eventually("the gateway is gone") {
-            $0.count == 8 && $0.values.allSatisfy { $0.state == "unavailable" }
+            $0.count == 9 && $0.values.allSatisfy { $0.state == "unavailable" }
         }
         try await world.gateway.start()
         let back = try await home.eventually("the gateway is back") {
             $0["ward Ada Connection"]?.state == "on" && $0["ward Ada Heart rate"]?.isNumber == true
                 && $0["ward Problem"]?.state == "off"
         }
-        #expect(back.count == 8)
+        #expect(back.count == 9)
     }
 }

@@ -66,7 +66,9 @@ struct Daemon {
                     monitor: gateway.health, storeTasks: queue.tasks, clock: storeClock)
             },
             supervised("state for brokers") {
-                StateShow(status: gateway.status, deliveries: gateway.deliveries, clock: clock)
+                StateShow(
+                    status: gateway.status, gaps: gateway.gaps, deliveries: gateway.deliveries,
+                    clock: clock)
             },
             supervised("alerts") {
                 AlertWatch(alerts: gateway.alerts, monitor: gateway.health, clock: clock)

@@ -1,4 +1,5 @@
 import Foundation
+import OfflineQueue
 import Uplink
 
 /// Why the state of a gateway cannot be known: the names of items that the poller adds.
@@ -11,24 +12,42 @@ enum FleetFault: String, Codable, Sendable {
     case unusable = "answer-unusable"
 }
 
-/// The outcome of one question.
-enum FleetAnswer: Equatable, Sendable {
-    case report(FleetReport)
+/// What a gateway answers or publishes for a fleet.
+protocol FleetMessage: Codable, Equatable, Sendable {
+    /// Where it is at the page's port.
+    static var path: String { get }
+    /// The longest one that is read.
+    static var bytesMax: Int { get }
+
+    /// One from outside: nil if it is not one, or is one that no gateway writes. What steers a terminal is replaced,
+    /// long texts are cut.
+    init?(hostile bytes: [UInt8])
+}
+
+extension FleetMessage {
+    /// Longest text: what a gateway writes is shorter.
+    fileprivate static var textLengthMax: Int { 500 }
+    /// Most entries of a list: more straps than a gateway can have.
+    fileprivate static var entriesMax: Int { 1_000 }
+
+    fileprivate static func cut(_ text: String, _ most: Int = textLengthMax) -> String {
+        Printable.line(String(String.UnicodeScalarView(text.unicodeScalars.prefix(most))))
+    }
+}
+
+/// What became of one question.
+enum FleetReply<Report: FleetMessage>: Equatable, Sendable {
+    case report(Report)
     case fault(FleetFault, detail: String, remedy: String)
 }
 
-extension FleetAnswer {
-    /// A report has some kilobytes; of a ward with 200 straps in trouble, 100.
-    static let bytesMax = 1 << 20
-    /// Longest text of a report: what a gateway writes is shorter.
-    private static let textLengthMax = 500
-    /// Most entries of a list of a report: more straps than a gateway can have.
-    private static let entriesMax = 1_000
+typealias FleetAnswer = FleetReply<FleetReport>
 
+extension FleetReply {
     init(_ result: Result<HTTPAnswer, TransportFault>) {
         switch result {
         case .failure(.bodyTooLarge):
-            self = .unusable("its answer is larger than \(Self.bytesMax >> 20) MiB")
+            self = .unusable("its answer is larger than \(Report.bytesMax >> 20) MiB")
         case .failure(let fault):
             self = .fault(
                 .noAnswer, detail: fault.description, remedy: fault.remedy)
@@ -51,7 +70,7 @@ extension FleetAnswer {
                     + "docs/operate/fleet.md")
         case 404:
             self = .fault(
-                .refused, detail: "it has no /v1/fleet (HTTP 404)",
+                .refused, detail: "it has no \(Report.path) (HTTP 404)",
                 remedy: "update the gateway, or correct the address in the hosts file")
         default:
             self = .fault(
@@ -63,25 +82,37 @@ extension FleetAnswer {
     /// The bytes that are to be a report.
     init(message: [UInt8]) {
         self =
-            FleetReport(hostile: message, Self.textLengthMax, Self.entriesMax)
-            .map(FleetAnswer.report) ?? .unusable("its answer is no report of a gateway")
+            Report(hostile: message).map(Self.report)
+            ?? .unusable("its answer is no report of a gateway")
     }
 
-    private static func unusable(_ detail: String) -> FleetAnswer {
+    private static func unusable(_ detail: String) -> Self {
         .fault(
             .unusable, detail: detail,
             remedy: "check the address: it may be another program, or a newer version")
     }
 }
 
-extension FleetReport {
-    /// A report from outside: nil if it is not a report, or one that no gateway writes. What steers a terminal is
-    /// replaced, long texts are cut.
-    fileprivate init?(hostile bytes: [UInt8], _ textLengthMax: Int, _ entriesMax: Int) {
+extension GatewayIdentity {
+    /// Without what steers a terminal, and not longer than a gateway has it.
+    fileprivate mutating func cut() {
+        func cut(_ text: String) -> String { FleetReport.cut(text, Self.lengthMax) }
+        name = cut(name)
+        site = site.map(cut)
+        labels = Dictionary(labels.map { (FleetReport.cut($0), cut($1)) }) { one, _ in one }
+    }
+}
+
+extension FleetReport: FleetMessage {
+    static let path = "/v1/fleet"
+    /// A report has some kilobytes; of a ward with 200 straps in trouble, 100.
+    static let bytesMax = 1 << 20
+
+    init?(hostile bytes: [UInt8]) {
         guard
             var report = try? ReportCoding.decoder().decode(FleetReport.self, from: Data(bytes)),
-            report.items.count <= entriesMax, report.sensors.silent.count <= entriesMax,
-            report.backlog.count <= entriesMax,
+            report.items.count <= Self.entriesMax, report.sensors.silent.count <= Self.entriesMax,
+            report.backlog.count <= Self.entriesMax,
             report.gateway.labels.count <= GatewayIdentity.labelsMax
         else { return nil }
         let counts = [report.sensors.paired, report.sensors.streaming]
@@ -89,15 +120,9 @@ extension FleetReport {
         guard (counts + report.backlog.map(\.samples)).allSatisfy({ $0 >= 0 }), age.isFinite,
             age >= 0
         else { return nil }
-        func cut(_ text: String, _ most: Int = textLengthMax) -> String {
-            Printable.line(String(String.UnicodeScalarView(text.unicodeScalars.prefix(most))))
-        }
-        report.gateway.name = cut(report.gateway.name, GatewayIdentity.lengthMax)
-        report.gateway.site = report.gateway.site.map { cut($0, GatewayIdentity.lengthMax) }
-        report.gateway.labels = Dictionary(
-            report.gateway.labels.map { (cut($0), cut($1, GatewayIdentity.lengthMax)) }
-        ) { one, _ in one }
-        report.version = cut(report.version, GatewayIdentity.lengthMax)
+        func cut(_ text: String) -> String { Self.cut(text) }
+        report.gateway.cut()
+        report.version = Self.cut(report.version, GatewayIdentity.lengthMax)
         for index in report.items.indices {
             report.items[index].name = cut(report.items[index].name)
             report.items[index].severity = cut(report.items[index].severity)
@@ -111,6 +136,39 @@ extension FleetReport {
             report.backlog[index].kind = cut(report.backlog[index].kind)
         }
         self = report
+    }
+}
+
+extension FleetCoverageReport: FleetMessage {
+    static let path = "/v1/fleet/coverage"
+    /// A day of a strap takes some 150 bytes.
+    static let bytesMax = 4 << 20
+
+    init?(hostile bytes: [UInt8]) {
+        guard
+            var report = try? ReportCoding.decoder().decode(Self.self, from: Data(bytes)),
+            report.straps.count <= Self.entriesMax,
+            report.gateway.labels.count <= GatewayIdentity.labelsMax,
+            report.straps.allSatisfy({ strap in
+                strap.days.count <= GapService.daysMax && strap.days.allSatisfy(\.isPossible)
+            })
+        else { return nil }
+        report.gateway.cut()
+        for index in report.straps.indices {
+            report.straps[index].name = Self.cut(
+                report.straps[index].name, GatewayIdentity.lengthMax)
+        }
+        self = report
+    }
+}
+
+extension FleetCoverageReport.Day {
+    /// Whether a gateway can have written it: some straps of one number may add up.
+    fileprivate var isPossible: Bool {
+        let seconds = [expectedSeconds, coveredSeconds, longestGapSeconds] + secondsByCause.values
+        return percent.map { 0...100 ~= $0 } ?? true
+            && seconds.allSatisfy { 0...1e9 ~= $0 }
+            && secondsByCause.keys.allSatisfy { GapCause(rawValue: $0) != nil }
     }
 }
 

@@ -69,6 +69,19 @@ struct FleetMemory: Codable, Equatable, Sendable {
         return noted
     }
 
+    /// Keeps who a gateway is, where it told its coverage alone.
+    mutating func see(
+        _ host: FleetSubject, _ reply: FleetReply<FleetCoverageReport>, at now: Date
+    ) {
+        guard case .report(let report) = reply else { return }
+        var entry = entries[host.address] ?? Entry(firstAsked: now, lastAsked: now)
+        entry.lastAsked = max(entry.lastAsked, now)
+        entry.lastAnswer = max(entry.lastAnswer ?? now, now)
+        (entry.name, entry.site) = (report.gateway.name, report.gateway.site)
+        entry.labels = report.gateway.labels
+        entries[host.address] = entry
+    }
+
     /// Without those that were not asked about for long.
     mutating func forget(at now: Date) {
         entries = entries.filter { now.timeIntervalSince($0.value.lastAsked) < Self.keptTime }

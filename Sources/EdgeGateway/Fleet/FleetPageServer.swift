@@ -60,7 +60,7 @@ private struct FleetWatch: Service {
             while !Task.isCancelled {
                 let next = ContinuousClock.now + pause
                 _ = await poller.poll()
-                await FleetCommand.keep(poller)
+                await FleetShowCommand.keep(poller)
                 await poller.wait(for: max(.zero, next - .now))
             }
         }

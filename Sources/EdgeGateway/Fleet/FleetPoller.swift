@@ -61,20 +61,30 @@ actor FleetPoller: FleetSource {
     /// - Throws: ``CommandFailure`` if it cannot be written.
     func keep() throws { try file?.write(memory) }
 
-    /// The answers, in the order of the hosts.
-    private func ask() async -> [FleetAnswer] {
-        let hosts = hosts
-        let transports = transports
-        var answers = [FleetAnswer?](repeating: nil, count: hosts.count)
-        await withTaskGroup(of: (Int, FleetAnswer).self) { group in
+    private func ask() async -> [FleetAnswer] { await transports.ask(hosts, FleetReport.path) }
+}
+
+/// The transports that are not in use. Each has a thread and the authorities it read, so they are used again.
+actor FleetTransports {
+    private let allowsPlainHTTP: Bool
+    private var idle: [(settings: CurlSettings, transport: CurlTransport)] = []
+
+    init(allowsPlainHTTP: Bool) { self.allowsPlainHTTP = allowsPlainHTTP }
+
+    /// The answers at this path with its query, in the order of the hosts.
+    nonisolated func ask<Report>(
+        _ hosts: [FleetHost], _ path: String
+    ) async -> [FleetReply<Report>] {
+        var answers = [FleetReply<Report>?](repeating: nil, count: hosts.count)
+        await withTaskGroup(of: (Int, FleetReply<Report>).self) { group in
             var next = 0
             func askNext() {
                 guard next < hosts.count else { return }
                 let index = next
                 next += 1
-                group.addTask { (index, await transports.ask(hosts[index])) }
+                group.addTask { (index, await self.ask(hosts[index], path)) }
             }
-            for _ in 0..<Self.atOnceMax { askNext() }
+            for _ in 0..<FleetPoller.atOnceMax { askNext() }
             for await (index, answer) in group {
                 answers[index] = answer
                 askNext()
@@ -82,24 +92,18 @@ actor FleetPoller: FleetSource {
         }
         return answers.compactMap(\.self)
     }
-}
 
-/// The transports that are not in use. Each has a thread and the authorities it read, so they are used again.
-private actor FleetTransports {
-    private let allowsPlainHTTP: Bool
-    private var idle: [(settings: CurlSettings, transport: CurlTransport)] = []
-
-    init(allowsPlainHTTP: Bool) { self.allowsPlainHTTP = allowsPlainHTTP }
-
-    nonisolated func ask(_ host: FleetHost) async -> FleetAnswer {
+    private nonisolated func ask<Report>(
+        _ host: FleetHost, _ path: String
+    ) async -> FleetReply<Report> {
         var settings = CurlSettings()
         settings.plainHTTP = allowsPlainHTTP ? .allowed : .loopback
         settings.authorityFile = host.authorityFile
         settings.connectTimeout = FleetPoller.connectTimeout
         settings.totalTimeout = FleetPoller.answerTimeout
-        settings.answerBytesMax = FleetAnswer.bytesMax
+        settings.answerBytesMax = Report.bytesMax
         let transport = await take(settings)
-        var request = HTTPRequest(.get, host.origin, "/v1/fleet")
+        var request = HTTPRequest(.get, host.origin, path)
         if let token = host.token { request = request.authorized(by: token) }
         let result: Result<HTTPAnswer, TransportFault>
         do throws(TransportFault) {
@@ -108,7 +112,7 @@ private actor FleetTransports {
             result = .failure(error)
         }
         await giveBack(transport, settings)
-        return FleetAnswer(result)
+        return FleetReply(result)
     }
 
     private func take(_ settings: CurlSettings) -> CurlTransport {

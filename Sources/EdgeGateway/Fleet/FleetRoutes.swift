@@ -4,6 +4,7 @@ import Hummingbird
 /// The state of this gateway for a fleet's screen, for both servers.
 struct FleetRoutes: Sendable {
     let status: StatusService
+    let gaps: GapService
     /// Whether a request may have it.
     let mayRead: @Sendable (Request) async -> Bool
 
@@ -11,6 +12,15 @@ struct FleetRoutes: Sendable {
         router.get("v1/fleet") { request, _ in
             guard await mayRead(request) else { return try Answers.json(.fleetTokenNeeded) }
             return try await Answers.answer { FleetReport(try await status.report(), at: Date()) }
+        }
+        router.get("v1/fleet/coverage") { request, _ in
+            guard await mayRead(request) else { return try Answers.json(.fleetTokenNeeded) }
+            let query = Query(request)
+            return try await Answers.answer {
+                try await gaps.fleetCoverage(
+                    of: status.identity, days: FleetCoverageReport.publishedDays,
+                    since: query.instant("since"), until: query.instant("until"))
+            }
         }
     }
 }

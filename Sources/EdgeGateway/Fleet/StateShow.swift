@@ -45,14 +45,23 @@ actor StateShow: Service {
     /// The same while no destination shows the state: it then needs no wake-up of its own.
     private static let idleLeeway = Duration.seconds(10)
 
+    /// From one count of the last days to the next: each is a walk through the gaps for each day.
+    private static let coveragePause = Duration.seconds(900)
+
     private let status: StatusService
+    private let gaps: GapService
     private let deliveries: Deliveries
     private let clock: any GatewayClock
     private var pace = ShowPace()
     private var showing: [Int64: Int] = [:]
+    /// The last days, as JSON, and when they were counted.
+    private var coverage: (json: [UInt8], at: Uptime)?
 
-    init(status: StatusService, deliveries: Deliveries, clock: any GatewayClock) {
+    init(
+        status: StatusService, gaps: GapService, deliveries: Deliveries, clock: any GatewayClock
+    ) {
         self.status = status
+        self.gaps = gaps
         self.deliveries = deliveries
         self.clock = clock
     }
@@ -80,11 +89,24 @@ actor StateShow: Service {
         else { return }
         await deliveries.show(
             GatewayState(
-                report: Array(json), version: report.version,
+                report: Array(json), coverage: await lastDays(of: status.gateway),
+                version: report.version,
                 straps: status.sensors.map {
                     let name = $0.fleetName
                     return GatewayState.Strap(
                         id: $0.id, name: name, isStreaming: $0.isStreaming)
                 }))
+    }
+
+    private func lastDays(of gateway: GatewayIdentity) async -> [UInt8] {
+        let now = clock.read().uptime
+        if let coverage, now - coverage.at < Self.coveragePause { return coverage.json }
+        guard
+            let report = try? await gaps.fleetCoverage(
+                of: gateway, days: FleetCoverageReport.publishedDays),
+            let json = try? ReportCoding.encoder().encode(report)
+        else { return coverage?.json ?? [] }
+        coverage = (Array(json), now)
+        return Array(json)
     }
 }

@@ -22,6 +22,50 @@ struct GapService: Sendable {
     func gaps(
         sensor: Int64?, days: Int, since: UTC? = nil, until: UTC? = nil
     ) async throws -> GapsReport {
+        let (begin, touched) = try span(days: days, since: since, until: until)
+        let sensors = try await queue.sensors(includingForgotten: true)
+        let chosen = sensors.filter { sensor == nil || $0.id == sensor }
+        guard sensor == nil || !chosen.isEmpty else {
+            throw ProblemReport(
+                code: .unknownSensor, message: "no such strap",
+                advice: "edge-gateway straps lists them")
+        }
+        let found = try await queue.gaps(
+            sensor: sensor, since: begin, until: until, limit: Self.gapsMax + 1)
+        return GapsReport(
+            gaps: found.prefix(Self.gapsMax).map { gap in
+                GapReport(gap, of: chosen.first { $0.id == gap.sensorID })
+            },
+            more: found.count > Self.gapsMax, coverage: try await coverage(of: chosen, on: touched))
+    }
+
+    /// The coverage of the days that a stretch of time touches, for a fleet's table: names of straps, and no address.
+    ///
+    /// - Parameters: as ``gaps(sensor:days:since:until:)`` has them.
+    func fleetCoverage(
+        of gateway: GatewayIdentity, days: Int, since: UTC? = nil, until: UTC? = nil
+    ) async throws -> FleetCoverageReport {
+        let now = clock.read().trustedWall
+        let (_, touched) = try span(days: days, since: since, until: until)
+        let sensors = try await queue.sensors(includingForgotten: true)
+        let coverage = try await coverage(of: sensors, on: touched)
+        return FleetCoverageReport(
+            time: now.map { Date($0) }, gateway: gateway,
+            since: Date(UTC(day: touched.lowerBound)),
+            until: Date(UTC(day: touched.upperBound + 1)),
+            straps: sensors.compactMap { sensor in
+                let days = coverage.filter { $0.sensor == sensor.id }
+                guard !days.isEmpty else { return nil }
+                return FleetCoverageReport.Strap(
+                    name: sensor.details.name ?? "Strap \(sensor.id)",
+                    days: days.map(FleetCoverageReport.Day.init))
+            })
+    }
+
+    /// Where a stretch of time begins, and the days that it touches.
+    private func span(
+        days: Int, since: UTC?, until: UTC?
+    ) throws -> (begin: UTC, days: ClosedRange<Int64>) {
         func refuse(_ message: String) -> ProblemReport {
             ProblemReport(
                 code: .badRequest, message: message, advice: "edge-gateway gaps --last 7d")
@@ -31,37 +75,28 @@ struct GapService: Sendable {
         let now = clock.read().wall
         let last = Coverage.dayStart(of: until.map { $0 - .microseconds(1) } ?? now)
         let begin = since ?? last - Coverage.day * (days - 1)
-        let first = Coverage.dayStart(of: begin)
         guard begin <= now else { throw refuse("the beginning is in the future") }
         guard until.map({ begin < $0 }) ?? true else {
             throw refuse("the beginning is not before the end")
         }
-        guard last - first < Coverage.day * Self.daysMax else { throw refuse(tooMany) }
-        let sensors = try await queue.sensors(includingForgotten: true)
-        let chosen = sensors.filter { sensor == nil || $0.id == sensor }
-        guard sensor == nil || !chosen.isEmpty else {
-            throw ProblemReport(
-                code: .unknownSensor, message: "no such strap",
-                advice: "edge-gateway straps lists them")
-        }
-        let found = try await queue.gaps(
-            sensor: sensor, since: begin, limit: Self.gapsMax + 1
-        ).filter { gap in until.flatMap { until in gap.from.map { $0 < until } } ?? true }
-        var coverage: [CoverageReport] = []
-        for day in first.day...last.day {
-            let start = UTC(day: day)
-            for sensor in chosen {
-                let covered = try await queue.coverage(
-                    of: .sensor(sensor.id), dayStartingAt: start)
-                guard covered.expectedSeconds > 0 else { continue }
-                coverage.append(CoverageReport(sensor, covered))
+        guard last.day - begin.day < Self.daysMax else { throw refuse(tooMany) }
+        return (begin, begin.day...last.day)
+    }
+
+    private func coverage(
+        of sensors: [Sensor], on days: ClosedRange<Int64>
+    ) async throws -> [CoverageReport] {
+        var reports: [CoverageReport] = []
+        for day in days {
+            let coverages = try await queue.coverages(dayStartingAt: UTC(day: day))
+            for sensor in sensors {
+                guard let covered = coverages[sensor.id], covered.expectedSeconds > 0 else {
+                    continue
+                }
+                reports.append(CoverageReport(sensor, covered))
             }
         }
-        return GapsReport(
-            gaps: found.prefix(Self.gapsMax).map { gap in
-                GapReport(gap, of: chosen.first { $0.id == gap.sensorID })
-            },
-            more: found.count > Self.gapsMax, coverage: coverage)
+        return reports
     }
 }
 

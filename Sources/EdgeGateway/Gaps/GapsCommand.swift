@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -14,11 +15,21 @@ struct GapsCommand: AsyncParsableCommand {
               edge-gateway gaps
               edge-gateway gaps --strap "bed 4" --last 7d
               edge-gateway gaps --since "yesterday 08:00"
+              edge-gateway gaps --coverage --target 95 --last 7d
             """)
 
+    @Flag(help: "List each UTC day's share of time with data, and no single gaps.")
+    var coverage = false
+    @OptionGroup var goal: CoverageTarget
     @OptionGroup var chosen: StrapOption
     @OptionGroup var range: TimeRange
     @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard goal.target == nil || coverage else {
+            throw ValidationError("--target judges days; add --coverage")
+        }
+    }
 
     func run() async throws {
         let client = try daemon.client()
@@ -27,9 +38,28 @@ struct GapsCommand: AsyncParsableCommand {
             path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
         }
         let report: GapsReport = try await client.get(path)
+        if coverage { return try show(report.coverage) }
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(Self.text(report, daemon.times))
     }
+
+    /// - Throws: the exit code 1 if a day is below the target.
+    private func show(_ coverage: [CoverageReport]) throws {
+        let low = coverage.map { goal.isMissed(by: $0.percent) }
+        if daemon.json {
+            try Terminal.printJSON(coverage)
+        } else if coverage.isEmpty {
+            Terminal.print(Self.noShare)
+        } else {
+            Terminal.printTable(
+                Self.header, Self.rows(coverage), free: Self.free, alarms: low)
+            if let line = goal.verdict(low) { Terminal.print("\n" + line) }
+        }
+        if low.contains(true) { throw ExitCode(CommandExit.notWell.rawValue) }
+    }
+
+    private static let noShare =
+        "no day's share of time with data is known: that takes a trusted clock (timedatectl)"
 
     static func text(_ report: GapsReport, _ times: LocalTimes) -> String {
         guard !report.gaps.isEmpty || !report.coverage.isEmpty else {
@@ -43,8 +73,8 @@ struct GapsCommand: AsyncParsableCommand {
         }
         parts.append(
             report.coverage.isEmpty
-                ? "no day's share of time with data is known: that takes a trusted clock (timedatectl)"
-                : summary(report.coverage))
+                ? noShare
+                : Terminal.table(header, rows(report.coverage), free: free))
         let causes = GapCause.allCases.filter { cause in
             report.gaps.contains { $0.cause == cause.rawValue }
                 || report.coverage.contains { $0.secondsByCause[cause.rawValue] != nil }
@@ -71,17 +101,57 @@ struct GapsCommand: AsyncParsableCommand {
             ["CAUSE", "MEANS", "DO"], causes.map { [$0.rawValue, $0.meaning, $0.remedy] })
     }
 
-    private static func summary(_ coverage: [CoverageReport]) -> String {
-        Terminal.table(
-            ["DAY (UTC)", "DATA", "LONGEST GAP", "STRAP", "WITHOUT DATA BECAUSE OF"],
-            coverage.map { day in
-                let causes = day.secondsByCause.sorted { ($0.value, $1.key) > ($1.value, $0.key) }
-                return [
-                    String(Terminal.time(day.day).prefix(10)),
-                    day.percent.map { String(format: "%.1f %%", $0) } ?? "-",
-                    Terminal.age(day.longestGapSeconds), day.name.isEmpty ? day.address : day.name,
-                    causes.map { "\($0.key) \(Terminal.age($0.value))" }.joined(separator: ", "),
-                ]
-            }, free: ["STRAP", "WITHOUT DATA BECAUSE OF"])
+    private static let header = [
+        "DAY (UTC)", "DATA", "LONGEST GAP", "STRAP", "WITHOUT DATA BECAUSE OF",
+    ]
+    private static let free: Set = ["STRAP", "WITHOUT DATA BECAUSE OF"]
+
+    private static func rows(_ coverage: [CoverageReport]) -> [[String]] {
+        coverage.map { day in
+            [
+                String(Terminal.time(day.day).prefix(10)),
+                day.percent.map(CoverageTarget.text) ?? "-",
+                Terminal.age(day.longestGapSeconds), day.name.isEmpty ? day.address : day.name,
+                CoverageTarget.causes(day.secondsByCause),
+            ]
+        }
+    }
+}
+
+/// What share of a day a study wants.
+struct CoverageTarget: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Mark days with less data than this, in red on a terminal, and exit with 1 if there is one.",
+            valueName: "percent"))
+    var target: Double?
+
+    func validate() throws {
+        guard target.map({ 0...100 ~= $0 }) ?? true else {
+            throw ValidationError("--target takes 0 to 100 percent")
+        }
+    }
+
+    func isMissed(by percent: Double?) -> Bool {
+        guard let target, let percent else { return false }
+        return percent < target
+    }
+
+    /// How many of the days miss it; nil without a target.
+    func verdict(_ missed: [Bool]) -> String? {
+        target.map { target in
+            "\(missed.count { $0 }) of \(missed.count.counted("row")) below \(target.formatted()) %"
+        }
+    }
+
+    /// A share, never rounded up: a day with a gap has no 100 %.
+    static func text(_ percent: Double) -> String {
+        String(format: "%.1f %%", (percent * 10).rounded(.down) / 10)
+    }
+
+    /// Causes with their times, the longest first.
+    static func causes(_ seconds: [String: Double]) -> String {
+        seconds.sorted { ($0.value, $1.key) > ($1.value, $0.key) }
+            .map { "\($0.key) \(Terminal.age($0.value))" }.joined(separator: ", ")
     }
 }

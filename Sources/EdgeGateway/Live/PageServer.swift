@@ -21,6 +21,7 @@ struct PageServer: ReopenedServer {
     let viewers: Viewers
     let shares: Shares
     let status: StatusService
+    let gaps: GapService
     let webEnrolling: WebEnrollmentService
     let logger: Logger
     let limits: ServerLimits
@@ -31,6 +32,7 @@ struct PageServer: ReopenedServer {
         viewers = gateway.viewers
         shares = gateway.shares
         status = gateway.status
+        gaps = gateway.gaps
         webEnrolling = gateway.webEnrolling
         logger = gateway.logger
         self.limits = limits
@@ -67,7 +69,7 @@ struct PageServer: ReopenedServer {
             }
         }
         LiveRoutes(feed: feed, viewers: viewers, viewer: viewer).add(to: router)
-        FleetRoutes(status: status) { request in
+        FleetRoutes(status: status, gaps: gaps) { request in
             await access.opensFleet(token: Self.token(in: request), at: Date())
         }.add(to: router)
         router.get("metrics") { [status] request, context in

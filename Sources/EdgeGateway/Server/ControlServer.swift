@@ -57,7 +57,7 @@ struct ControlServer: ReopenedServer {
             return Viewer(scope: .full, holder: .user(peer?.user))
         }.add(to: router)
         HealthRoutes(status: gateway.status).add(to: router)
-        FleetRoutes(status: gateway.status) { _ in true }.add(to: router)
+        FleetRoutes(status: gateway.status, gaps: gateway.gaps) { _ in true }.add(to: router)
         PairingRoutes(
             sensors: gateway.sensors, scanning: gateway.scanning, pairing: gateway.pairing,
             questions: gateway.pairingQuestions

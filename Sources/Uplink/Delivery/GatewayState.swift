@@ -19,14 +19,17 @@ public struct GatewayState: Sendable, Hashable {
 
     /// The answer of `GET /v1/fleet`, as JSON.
     public var report: [UInt8]
+    /// What `GET /v1/fleet/coverage` answers of the last days, as JSON.
+    public var coverage: [UInt8]
     /// The gateway's version.
     public var version: String
     /// Its straps.
     public var straps: [Strap]
 
-    /// A state with its report, as `status` has it.
-    public init(report: [UInt8], version: String, straps: [Strap]) {
+    /// A state with its report, as `status` has it; without a coverage none is shown.
+    public init(report: [UInt8], coverage: [UInt8] = [], version: String, straps: [Strap]) {
         self.report = report
+        self.coverage = coverage
         self.version = version
         self.straps = straps
     }

@@ -43,6 +43,20 @@ import Testing
             Self.text(changed) == ["sensor/1/link=silent", "sensor/2/link=streaming", "health={}"])
     }
 
+    @Test func theCoverageGoesOutOnlyWhenItChanges() {
+        var messages = MQTTStateMessages(topics: Self.topics, describes: false)
+        var state = Self.state([])
+        state.coverage = Array("[1]".utf8)
+        let first = messages.messages(state)
+        #expect(Self.text(first) == ["coverage=[1]", "health={}"])
+        #expect(first.allSatisfy { $0.isRetained })
+        messages.note(first, Self.taken(first))
+        #expect(Self.text(messages.messages(state)) == ["health={}"])
+        state.coverage = Array("[2]".utf8)
+        #expect(Self.text(messages.messages(state)) == ["coverage=[2]", "health={}"])
+        #expect(messages.farewell(state).map(\.topic).contains("edge-gateway/ward3/coverage"))
+    }
+
     @Test func whatTheBrokerDidNotTakeGoesOutAgainAndSoDoesAllOverANewConnection() {
         var messages = MQTTStateMessages(topics: Self.topics, describes: false)
         let state = Self.state([Self.strap(1), Self.strap(2)])
@@ -101,7 +115,9 @@ import Testing
         #expect(left.allSatisfy { $0.payload.isEmpty && $0.isRetained })
         #expect(
             Set(left.map(\.topic))
-                == Set(shown.map(\.topic) + Self.topicsOfSamples + ["edge-gateway/ward3/status"]))
+                == Set(
+                    shown.map(\.topic) + Self.topicsOfSamples
+                        + ["edge-gateway/ward3/status", "edge-gateway/ward3/coverage"]))
     }
 
     /// Else it evaluates its templates on nothing, and says so in its log.
@@ -137,7 +153,8 @@ import Testing
         ],
         "sensor": [
             "platform", "name", "unique_id", "device_class", "state_topic", "value_template",
-            "state_class", "unit_of_measurement", "expire_after", "icon", "json_attributes_topic",
+            "state_class", "options", "unit_of_measurement", "expire_after", "icon",
+            "json_attributes_topic",
             "json_attributes_template", "entity_category",
         ],
     ]
@@ -183,7 +200,7 @@ import Testing
         let gateway = try #require(found[gatewayTopic])
         #expect((gateway["device"] as? [String: Any])?["sw_version"] as? String == "1.0.0")
         let parts = try #require(gateway["components"] as? [String: [String: Any]])
-        #expect(Set(parts.keys) == ["problem", "straps", "paired", "backlog"])
+        #expect(Set(parts.keys) == ["problem", "severity", "straps", "paired", "backlog"])
         #expect(parts["problem"]?["device_class"] as? String == "problem")
         let identifiers = found.values.flatMap {
             ($0["components"] as? [String: [String: Any]] ?? [:]).values

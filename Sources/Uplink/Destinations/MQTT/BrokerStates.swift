@@ -1,13 +1,21 @@
 import Foundation
 
-/// The reports of a broker on the gateways below one prefix. Without I/O. Whoever may publish there may have
+/// What of each gateway is read at a broker, beside whether it is online.
+public enum BrokerTopic: String, Sendable {
+    /// How it is.
+    case health
+    /// How much of the last days there is data for.
+    case coverage
+}
+
+/// What a broker says of the gateways below one prefix. Without I/O. Whoever may publish there may have
 /// written it: it is bounded in every direction.
 public struct BrokerStates: Sendable {
     /// One gateway.
     public struct Gateway: Sendable, Hashable {
         /// Whether its connection stands; nil if the broker does not say.
         public var isOnline: Bool?
-        /// The content of `…/health`; nil if there is nothing.
+        /// What its topic of ``BrokerTopic`` holds; nil if there is nothing.
         public var report: [UInt8]?
         /// Whether what it holds is larger than any report.
         public var isTooLarge = false
@@ -20,7 +28,9 @@ public struct BrokerStates: Sendable {
     /// Whether there are more gateways than are kept.
     public private(set) var isFull = false
 
-    private let root: String
+    /// What the topics begin with.
+    public let prefix: String
+    private let topic: BrokerTopic
     private var bytes = 0
 
     /// One screen has no use for more.
@@ -32,15 +42,19 @@ public struct BrokerStates: Sendable {
     /// The longest name of a gateway in a topic, in bytes: settings have at most 63.
     static let nameBytesMax = 64
 
-    init(prefix: String) { root = prefix + "/" }
+    init(prefix: String, reads topic: BrokerTopic = .health) {
+        self.prefix = prefix
+        self.topic = topic
+    }
 
     /// Takes a message that came at `now`. Returns whether a person would see something new.
     mutating func note(_ message: MQTTMessage, at now: Date) -> Bool {
+        let root = prefix + "/"
         guard message.topic.hasPrefix(root) else { return false }
         let parts = message.topic.dropFirst(root.count)
             .split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2, 1...Self.nameBytesMax ~= parts[0].utf8.count,
-            ["status", "health"].contains(parts[1])
+            ["status", topic.rawValue].contains(String(parts[1]))
         else { return false }
         let name = String(parts[0])
         guard gateways[name] != nil || gateways.count < Self.gatewaysMax else {

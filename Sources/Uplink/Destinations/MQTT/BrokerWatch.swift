@@ -15,6 +15,7 @@ public actor BrokerWatch {
 
     private let kind: MQTTKind
     private let settings: BrokerSettings
+    private let topic: BrokerTopic
     private let now: @Sendable () -> Date
     private var client: MosquittoClient?
     private var states: BrokerStates
@@ -32,11 +33,12 @@ public actor BrokerWatch {
 
     /// - Parameters:
     ///   - values: settings of a destination of the kind `mqtt`: `url`, `prefix`, `user`, `password`.
+    ///   - reads: what of each gateway is read.
     ///   - network: authorities, client certificate, timeouts, and whether plain text is acceptable.
     ///   - now: the wall clock, by which each report has the time at which it was read.
     /// - Throws: ``DestinationProblem`` with what is wrong with them.
     public init(
-        _ values: [String: String], network: CurlSettings,
+        _ values: [String: String], reads topic: BrokerTopic = .health, network: CurlSettings,
         now: @escaping @Sendable () -> Date = { Date() }
     ) throws(DestinationProblem) {
         var values = values
@@ -53,7 +55,8 @@ public actor BrokerWatch {
                 kind.problem(.fault(.plainHTTPRefused)).message,
                 "use mqtts://; --allow-plain-http permits mqtt:// where it is safe")
         }
-        states = BrokerStates(prefix: prefix)
+        self.topic = topic
+        states = BrokerStates(prefix: prefix, reads: topic)
         self.now = now
     }
 
@@ -100,10 +103,10 @@ public actor BrokerWatch {
         settings.packetBytesMax = Self.packetBytesMax
         let client = MosquittoClient(settings, isIPv4: trial.isIPv4)
         client.run(for: settings.network.connectTimeout) { $0.state != .opening }
-        states = BrokerStates(prefix: prefix)
+        states = BrokerStates(prefix: prefix, reads: topic)
         client.received = { [weak self] message in self?.assumeIsolated { $0.note(message) } }
         // One after the other: a broker drops what does not fit its queue for a client.
-        for topic in ["status", "health"] where client.session.end == nil {
+        for topic in ["status", topic.rawValue] where client.session.end == nil {
             client.subscribe("\(prefix)/+/\(topic)", for: settings.network.connectTimeout)
             lastMessage = .now
             let end = lastMessage + Self.readTimeout
@@ -123,7 +126,8 @@ public actor BrokerWatch {
             problem.advice = "give --user and --password-file as the broker knows them"
         case .refused(let reason) where reason.meaning == .held(.forbidden):
             problem.advice =
-                "the broker's rules let this user read \(prefix)/+/status and \(prefix)/+/health"
+                "the broker's rules let this user read \(prefix)/+/status and "
+                + "\(prefix)/+/\(topic.rawValue)"
         case .refused(let reason) where reason.code == 132:
             problem.advice = "use a broker that knows MQTT 5"
         case .fault(.dns): problem.advice = "check the host in --mqtt, and the name server"

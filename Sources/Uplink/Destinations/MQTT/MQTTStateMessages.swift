@@ -35,6 +35,7 @@ struct MQTTStateMessages: Sendable {
                 kept.insert(topic)
             }
         }
+        if !state.coverage.isEmpty { wanted.append((topics.coverage, state.coverage)) }
         kept.formUnion(wanted.map(\.topic))
         return wanted.filter { known[$0.topic] != $0.payload }.map(Self.retained)
             + Self.removals(Set(known.keys).subtracting(kept))
@@ -57,7 +58,7 @@ struct MQTTStateMessages: Sendable {
 
     /// The messages that take away what the broker has of this gateway, whose state was last shown so.
     func farewell(_ state: GatewayState?) -> [MQTTMessage] {
-        var own: Set = [topics.status, topics.health]
+        var own: Set = [topics.status, topics.health, topics.coverage]
         if describes { own.insert(topics.gatewayDiscovery) }
         for strap in state?.straps.prefix(Self.strapsMax) ?? [] {
             own.formUnion([topics.link(strap.id)] + topicsOfSamples(strap.id))
@@ -100,6 +101,11 @@ struct MQTTStateMessages: Sendable {
         json.string(topics.health)
         json.raw(#","json_attributes_template":"{{ {'items': value_json['items']} | tojson }}""#)
         component(&json, "problem")
+        json.raw(#","severity":{"platform":"sensor","name":"Severity","device_class":"enum","#)
+        json.raw(#""options":["none","warning","error"],"value_template":"#)
+        json.raw(#""{% set all = value_json['items'] | map(attribute='severity') | list %}"#)
+        json.raw(#"{{ 'error' if 'error' in all else 'warning' if all else 'none' }}""#)
+        component(&json, "severity")
         json.raw(#","straps":{"platform":"sensor","name":"Straps connected","#)
         json.raw(#""value_template":"{{ value_json.sensors.streaming }}","#)
         json.raw(#""state_class":"measurement","icon":"mdi:heart-pulse""#)
@@ -152,6 +158,8 @@ struct MQTTStateMessages: Sendable {
 extension MQTTTopics {
     /// How the gateway is, as JSON, retained.
     var health: String { "\(root)/health" }
+    /// How much of the last days there is data for, as JSON, retained.
+    var coverage: String { "\(root)/coverage" }
     /// `streaming` or `silent`, retained.
     func link(_ sensor: Int64) -> String { "\(root)/sensor/\(sensor)/link" }
     /// The gateway's name among Home Assistant's devices.
