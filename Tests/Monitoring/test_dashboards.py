@@ -59,6 +59,20 @@ def test_the_alarm_for_a_gateway_that_is_gone_is_pending(world):
     assert len(gone) == 1 and page not in gone
 
 
+def test_every_alarm_has_the_severity_of_a_health_item():
+    rules = yaml.safe_load((DEPLOY / "prometheus/edge-gateway.rules.yaml").read_text())["groups"][0]["rules"]
+    assert {rule["labels"]["severity"] for rule in rules} == {"error", "warning"}
+
+
+def test_the_documentation_has_the_scrape_configuration():
+    """In one block, which Prometheus understands."""
+    block = (ROOT / "docs/operations.md").read_text().split("```\nscrape_configs:")[1].split("```")[0]
+    [job] = yaml.safe_load("scrape_configs:" + block)["scrape_configs"]
+    [example] = yaml.safe_load((DEPLOY / "prometheus/prometheus.example.yml").read_text())["scrape_configs"]
+    for key in ("job_name", "scheme", "authorization"):
+        assert job[key] == example[key]
+
+
 def test_every_metric_is_in_the_documentation():
     """docs/operate/operations.md has the gateway's; a dashboard that asks for another one stays empty for ever."""
     section = (ROOT / "docs/operate/operations.md").read_text().split("## Metrics")[1].split("\n## ")[0]
@@ -128,9 +142,10 @@ def test_provisioning_names_the_source_that_the_dashboards_ask():
     assert [provider["type"] for provider in providers["providers"]] == ["file"]
 
 
-@pytest.mark.parametrize("command", [["check", "rules", "edge-gateway.rules.yaml"],
+@pytest.mark.parametrize("command", [["check", "config", "--syntax-only", "prometheus.example.yml"],
+                                     ["check", "rules", "edge-gateway.rules.yaml"],
                                      ["test", "rules", "edge-gateway.rules.test.yaml"]])  # fmt: skip
-def test_promtool_finds_the_alarms_right(command):
+def test_promtool_finds_the_scrape_configuration_and_the_alarms_right(command):
     done = subprocess.run(
         ["promtool", *command], cwd=DEPLOY / "prometheus", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -139,7 +154,7 @@ def test_promtool_finds_the_alarms_right(command):
 def test_what_is_empty_when_well_is_not_when_it_is_not(tmp_path):
     labels = 'instance="$instance", job="edge-gateway"'
     series = {
-        f'edge_gateway_health{{{labels}, condition="no-adapter"}}': "1x10",
+        f'edge_gateway_health{{{labels}, condition="no-adapter", severity="error"}}': "1x10",
         f'edge_gateway_info{{{labels}, version="1", name="bed", site="ward"}}': "1x10",
         f"edge_gateway_oldest_unsent_timestamp_seconds{{{labels}}}": "0x10",
         f'edge_gateway_frames_refused_total{{{labels}, reason="queue-full"}}': "0+60x10",

@@ -31,10 +31,10 @@ enum Metrics {
         page.add(
             "clock_trusted", .gauge, "1 if the clock is trusted.", status.clockTrusted ? 1 : 0)
         page.add(
-            "health", .gauge, "1 for each condition that is not well.",
-            Dictionary(
-                status.health.map { ($0.name, 1.0) }, uniquingKeysWith: +
-            ).sorted { $0.key < $1.key }.map { (["condition": $0.key], $0.value) })
+            "health", .gauge, "How many items of each condition are not well.",
+            Dictionary(grouping: status.health, by: \.name).sorted { $0.key < $1.key }.map {
+                (["condition": $0.key, "severity": $0.value[0].severity], Double($0.value.count))
+            })
         addBalance(status.balance, to: &page)
         if let oldest = status.oldestUnsent {
             page.add(
