@@ -33,6 +33,7 @@ import Testing
         defer { try? FileManager.default.removeItem(at: directory) }
         let fleet = try secret(directory, "fleet-token")
         let page = try secret(directory, "page-token")
+        let metrics = try secret(directory, "metrics-token")
         let hosts = directory.appending(path: "hosts.yaml").path
         try """
         token_file: fleet-token
@@ -44,6 +45,7 @@ import Testing
             "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(port)",
             "EDGE_GATEWAY_PAGE_TOKEN_FILE": page.path,
             "EDGE_GATEWAY_FLEET_TOKEN_FILE": fleet.path,
+            "EDGE_GATEWAY_METRICS_TOKEN_FILE": metrics.path,
             "EDGE_GATEWAY_GATEWAY_NAME": "ward3-07", "EDGE_GATEWAY_GATEWAY_SITE": "Ward 3",
         ]
         try await TestWorld.run(settings: settings) { fixture in
@@ -57,10 +59,18 @@ import Testing
             for path in ["/v1/live/now", "/v1/live", "/v1/live/uploads"] {
                 #expect(try await status(port, path, fleet.token) == 401, "\(path)")
             }
-            #expect(try await status(port, "/metrics", fleet.token) == 404)
-            let share = try ReportCoding.decoder().decode(
+            #expect(try await status(port, "/metrics", fleet.token) == 401)
+            #expect(try await status(port, "/metrics", nil) == 401)
+            #expect(try await status(port, "/metrics", metrics.token) == 200)
+            #expect(try await status(port, "/metrics", page.token) == 200)
+            for path in ["/v1/fleet", "/v1/fleet/coverage", "/v1/live/now", "/v1/live"] {
+                #expect(try await status(port, path, metrics.token) == 401, "\(path)")
+            }
+            #expect(try await status(port, "/v1/fleet/coverage", fleet.token) == 200)
+            #expect(try await status(port, "/v1/fleet/coverage", nil) == 401)
+            let link = try ReportCoding.decoder().decode(
                 ShareReport.self, from: Data(try await fixture.command("share", "--json").utf8))
-            let shared = try #require(share.link.split(separator: "#").last.map(String.init))
+            let shared = try #require(link.link.split(separator: "#").last.map(String.init))
             #expect(try await status(port, "/v1/fleet", shared) == 401)
 
             let words = ["fleet", "--hosts", hosts, "--state", directory.path + "/memory.json"]
@@ -74,7 +84,30 @@ import Testing
             #expect(!json.output.contains(TestWorld.addresses[0]))
             #expect(!json.output.contains("40001") && !json.output.contains("bpm"))
 
+            // The statement of completeness: today goes on, and on the days before there was no strap.
+            let asked = ["fleet", "coverage"] + words.dropFirst()
+            let share = try await fixture.gateway.command(asked + ["--json", "--last", "2d"])
+            #expect(share.status == 0, "\(share.complaint)")
+            let table = try ReportCoding.decoder().decode(
+                FleetCoverageTable.self, from: Data(share.output.utf8))
+            #expect(table.rows.count == 3 && table.rows.allSatisfy { $0.gateway == "ward3-07" })
+            #expect(table.rows.count { $0.state == .noStrap } == 2)
+            let today = try #require(table.rows.first { $0.state == .soFar })
+            #expect(today.strap?.isEmpty == false && today.figures?.percent != nil)
+            #expect(!share.output.contains(TestWorld.addresses[0]))
+            let low = try await fixture.gateway.command(
+                asked + ["--day", "today", "--utc", "--target", "0"])
+            #expect(low.status == 0 && low.output.contains("so far"), "\(low.output)")
+            let csv = try await fixture.gateway.command(asked + ["--csv"])
+            #expect(csv.output.hasPrefix("gateway,site,strap,day,state,until,percent,"))
+            #expect(csv.output.split(separator: "\n").count == 9)
+
             await fixture.gateway.kill()
+            let silent = try await fixture.gateway.command(asked + ["--last", "1d"])
+            #expect(silent.status == 1, "\(silent.complaint)")
+            // By the name that it had.
+            #expect(silent.output.contains("! ward3-07"), "\(silent.output)")
+            #expect(silent.output.contains("not answered"))
             let text = try await fixture.gateway.command(words)
             #expect(text.status == 1, "\(text.complaint)")
             #expect(text.output.contains("1 gone") && text.output.contains("ward3-07"))

@@ -68,7 +68,7 @@ import Testing
             try await fixture.put(on: 0)
             try await fixture.put(on: 1)
             #expect(try await curl(port, "/v1/live").status == 401)
-            #expect(try await curl(port, "/metrics").status == 404)
+            #expect(try await curl(port, "/metrics").status == 401)
             let whole = try await curl(
                 port, "/v1/live", ["-H", "Authorization: Bearer \(token)"], seconds: 2)
             #expect(whole.body.contains("\"scope\":\"full\""))

@@ -5,7 +5,7 @@ import Foundation
 /// On loopback everybody who is on this machine already may. Elsewhere a token is needed: that of the
 /// operator shows the whole page, that of a share a heart rate. The cookie is the token itself, so
 /// that a screen in a ward lives through a restart of the daemon, and a share that is stopped ends
-/// where it is displayed. The fleet's token opens `/v1/fleet` alone.
+/// where it is displayed. A program's token opens its one thing alone.
 actor PageAccess {
     /// The outcome of a check of a token.
     enum Admission: Equatable {
@@ -15,44 +15,54 @@ actor PageAccess {
         case tooMany(retryAfter: Duration)
     }
 
+    /// What a token of a program opens.
+    enum Program: Hashable, CaseIterable {
+        /// `/v1/fleet`, and what is below it.
+        case fleet
+        /// `/metrics`.
+        case metrics
+    }
+
     /// Wrong tokens in a minute after which none is checked for the rest of it. No person types 43
     /// characters wrong this often, and a guess has no chance in any number.
     static let wrongPerMinuteMax = 20
 
     private let isOpen: Bool
     private let operatorToken: String?
-    private let fleetToken: String?
+    private let programs: [Program: String]
     private let shares: Shares
     private var wrong: (minute: Int, count: Int) = (0, 0)
 
     /// - Parameters:
     ///   - isOpen: no token is needed: only this machine can reach the page.
     ///   - operatorToken: shows the whole page.
-    ///   - fleetToken: opens `/v1/fleet`, and shows nothing of the page.
-    init(isOpen: Bool, operatorToken: String?, fleetToken: String? = nil, shares: Shares) {
+    ///   - programs: tokens that open one thing each, and show nothing of the page.
+    init(
+        isOpen: Bool, operatorToken: String?, programs: [Program: String] = [:], shares: Shares
+    ) {
         self.isOpen = isOpen
         self.operatorToken = operatorToken
-        self.fleetToken = fleetToken
+        self.programs = programs
         self.shares = shares
     }
 
     /// The scope of a viewer with this cookie; nil if there is none.
     func scope(cookie: String?, at now: Date) async -> ViewerScope? {
         // Not even where everybody may: a program shows by its token what it is for.
-        if let cookie, isFleetToken(cookie) { return nil }
+        if let cookie, program(of: cookie) != nil { return nil }
         if let cookie, let scope = await scope(of: cookie, at: now) { return scope }
         return isOpen ? .full : nil
     }
 
-    /// Whether a request with this token may have the state of the gateway for a fleet's screen. Whoever sees the
-    /// whole page may; the holder of a share may not.
-    func opensFleet(token: String?, at now: Date) async -> Bool {
-        if let token, isFleetToken(token) { return true }
+    /// Whether a request with this token may have what a program is for. Whoever sees the whole page may; the holder
+    /// of a share, and another program, may not.
+    func opens(_ wanted: Program, token: String?, at now: Date) async -> Bool {
+        if let token, let program = program(of: token) { return program == wanted }
         return await scope(cookie: token, at: now) == .full
     }
 
-    private func isFleetToken(_ token: String) -> Bool {
-        fleetToken.map { token.isSameSecret(as: $0) } ?? false
+    private func program(of token: String) -> Program? {
+        programs.first { token.isSameSecret(as: $0.value) }?.key
     }
 
     /// Checks a token of a request.

@@ -48,7 +48,7 @@ struct PageServer: ReopenedServer {
         let token = try settings.pageToken(for: place)
         let access = PageAccess(
             isOpen: place.isLoopback, operatorToken: token,
-            fleetToken: try settings.fleetToken(), shares: shares)
+            programs: try settings.programTokens(), shares: shares)
         return try ServerApplication.make(
             routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
             logger: logger, onServing: onServing)
@@ -70,11 +70,11 @@ struct PageServer: ReopenedServer {
         }
         LiveRoutes(feed: feed, viewers: viewers, viewer: viewer).add(to: router)
         FleetRoutes(status: status, gaps: gaps) { request in
-            await access.opensFleet(token: Self.token(in: request), at: Date())
+            await access.opens(.fleet, token: Self.token(in: request), at: Date())
         }.add(to: router)
-        router.get("metrics") { [status] request, context in
-            guard await viewer(request, context)?.scope == .full else {
-                return try Answers.json(.notFound)
+        router.get("metrics") { [status] request, _ in
+            guard await access.opens(.metrics, token: Self.token(in: request), at: Date()) else {
+                return try Answers.json(.metricsTokenNeeded)
             }
             return try await Metrics.response(status)
         }
@@ -150,6 +150,9 @@ extension ProblemReport {
     fileprivate static let badToken = ProblemReport(
         code: .badToken, message: "this link is wrong or no longer valid",
         advice: "ask for a new one: edge-gateway share")
+    fileprivate static let metricsTokenNeeded = ProblemReport(
+        code: .tokenNeeded, message: "this needs the token for metrics",
+        advice: "send that of metrics.token_file; docs/operations.md")
     static let notFound = ProblemReport(
         code: .notFound, message: "there is nothing here", advice: "docs/use/live-page.md")
 }

@@ -5,9 +5,9 @@ import Foundation
 struct PlaceOrder {
     private let named: [String: Int]
 
-    /// - Parameter names: names of straps with commas between; a name that no strap has takes no place.
-    init(_ names: String) {
-        let list = names.split(separator: ",").map(Self.folded)
+    /// - Parameter names: names of straps; a name that no strap has takes no place.
+    init(_ names: [String]) {
+        let list = names.map(Self.folded)
         named = Dictionary(zip(list, list.indices)) { first, _ in first }
     }
 

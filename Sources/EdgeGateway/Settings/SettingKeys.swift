@@ -14,6 +14,8 @@ struct SettingKey: Sendable {
         case choice([String])
         /// Some of these, with commas between, or `none`.
         case choices([String])
+        /// Texts: a list of YAML, or one text with commas between.
+        case list
     }
 
     /// Dotted name, such as `clock.trust`.
@@ -61,15 +63,20 @@ extension SettingKey {
             help: "file with the token that shows the whole page; needed beyond this machine"),
         SettingKey(
             name: "fleet.token_file", kind: .text, fallback: "",
-            help: "file with the token that opens /v1/fleet at the page's port, and nothing else"),
+            help:
+                "file with the token that opens /v1/fleet and what is below it at the page's port, and nothing else"
+        ),
+        SettingKey(
+            name: "metrics.token_file", kind: .text, fallback: "",
+            help: "file with the token that opens /metrics at the page's port, and nothing else"),
         SettingKey(
             name: "page.url", kind: .text, fallback: "",
             help: "beginning of links to the page, where a proxy serves it"),
         SettingKey(
-            name: "page.order", kind: .text, fallback: "",
+            name: "page.order", kind: .list, fallback: "",
             help:
-                "names of straps, with commas between, in the order of their places on every screen; the others "
-                + "follow by name"),
+                "names of straps in the order of their places on every screen, as a list or with commas between; "
+                + "the others follow by name"),
         SettingKey(
             name: "log.level", kind: .choice(["debug", "info", "notice", "warning", "error"]),
             fallback: "info", help: "least severe message that is logged to standard error"),

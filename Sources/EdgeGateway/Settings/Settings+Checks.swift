@@ -21,7 +21,7 @@ extension Settings {
             + pageProblems()
     }
 
-    /// The page's token; nil for a page on loopback that needs none, and for one that only the fleet's token opens.
+    /// The page's token; nil for a page on loopback that needs none, and for one that only programs' tokens open.
     ///
     /// - Throws: ``SettingsFault`` for a file that cannot be used, and for a page that others could reach
     ///   without a token.
@@ -29,7 +29,7 @@ extension Settings {
         if let file = pageTokenFile {
             return try PageToken.read(file, setting: "page.token_file")
         }
-        guard place.isLoopback || fleetTokenFile != nil else {
+        guard place.isLoopback || !programTokenFiles.isEmpty else {
             throw SettingsFault(
                 description:
                     "page.listen: \(pageListen ?? "") is reachable from other machines, and no token is set; "
@@ -39,22 +39,37 @@ extension Settings {
         return nil
     }
 
-    /// The token that opens `/v1/fleet` alone; nil if none is set.
+    /// The files of ``programTokens()``, each with its setting.
+    private var programTokenFiles: [(program: PageAccess.Program, setting: String, file: String)] {
+        [
+            (PageAccess.Program.fleet, "fleet.token_file", fleetTokenFile),
+            (.metrics, "metrics.token_file", metricsTokenFile),
+        ].compactMap { program, setting, file in file.map { (program, setting, $0) } }
+    }
+
+    /// The tokens of programs, each of which opens its one thing alone.
     ///
-    /// - Throws: ``SettingsFault`` for a file that cannot be used, and for the page's own token.
-    func fleetToken() throws(SettingsFault) -> String? {
-        guard let file = fleetTokenFile else { return nil }
-        let token = try PageToken.read(file, setting: "fleet.token_file")
-        if let page = pageTokenFile,
-            try PageToken.read(page, setting: "page.token_file").isSameSecret(as: token)
-        {
-            throw SettingsFault(
-                description:
-                    "fleet.token_file: \(file) holds the token of page.token_file, which shows the whole page; "
-                    + "make another one",
-                setting: "fleet.token_file")
+    /// - Throws: ``SettingsFault`` for a file that cannot be used, and for a token that opens something else, too.
+    func programTokens() throws(SettingsFault) -> [PageAccess.Program: String] {
+        var known: [(setting: String, token: String)] = []
+        if let page = pageTokenFile {
+            known.append(
+                ("page.token_file", try PageToken.read(page, setting: "page.token_file")))
         }
-        return token
+        var tokens: [PageAccess.Program: String] = [:]
+        for (program, setting, file) in programTokenFiles {
+            let token = try PageToken.read(file, setting: setting)
+            if let other = known.first(where: { $0.token.isSameSecret(as: token) }) {
+                throw SettingsFault(
+                    description:
+                        "\(setting): \(file) holds the token of \(other.setting), which opens "
+                        + "something else; make another one",
+                    setting: setting)
+            }
+            known.append((setting, token))
+            tokens[program] = token
+        }
+        return tokens
     }
 
     private func identityProblems() -> [SettingProblem] {
@@ -133,6 +148,7 @@ extension Settings {
             ("state", stateDirectory), ("socket", socketPath),
             ("radio.reset_socket", radioResetSocket.isEmpty ? nil : radioResetSocket),
             ("page.token_file", pageTokenFile), ("fleet.token_file", fleetTokenFile),
+            ("metrics.token_file", metricsTokenFile),
             ("uplink.ca_file", caFile),
             ("uplink.client_certificate_file", clientCertificateFile),
             ("uplink.client_key_file", clientKeyFile),
@@ -199,7 +215,7 @@ extension Settings {
         if let listen = pageListen {
             do throws(SettingsFault) {
                 _ = try pageToken(for: try PagePlace(listen))
-                _ = try fleetToken()
+                _ = try programTokens()
             } catch {
                 add(error.setting ?? "page.listen", error.description)
             }

@@ -22,8 +22,9 @@ struct Settings: Sendable {
     var pageListen: String? { text("page.listen").nilIfEmpty }
     var pageTokenFile: String? { text("page.token_file").nilIfEmpty }
     var fleetTokenFile: String? { text("fleet.token_file").nilIfEmpty }
+    var metricsTokenFile: String? { text("metrics.token_file").nilIfEmpty }
     var pageURL: String? { text("page.url").nilIfEmpty }
-    var pageOrder: PlaceOrder { PlaceOrder(text("page.order")) }
+    var pageOrder: PlaceOrder { PlaceOrder(list("page.order")) }
     var gatewayName: String { text("gateway.name") }
     var gatewaySite: String { text("gateway.site") }
     var gatewayLabels: String { text("gateway.labels") }
@@ -80,6 +81,10 @@ struct Settings: Sendable {
         if case .text(let text) = values[name] { text } else { "" }
     }
 
+    private func list(_ name: String) -> [String] {
+        if case .list(let list) = values[name] { list } else { [] }
+    }
+
     private func integer(_ name: String) -> Int {
         if case .integer(let integer) = values[name] { integer } else { 0 }
     }
@@ -90,9 +95,17 @@ enum SettingValue: Sendable, Hashable, CustomStringConvertible {
     case text(String)
     case integer(Int)
     case flag(Bool)
+    case list([String])
 
     var description: String {
         switch self {
+        // As it would stand in the file.
+        case .list(let list) where list.contains { $0.contains(",") }:
+            "["
+                + list.map { text in
+                    "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+                }.joined(separator: ", ") + "]"
+        case .list(let list): list.joined(separator: ", ")
         case .text(let text): text
         case .integer(let integer): String(integer)
         case .flag(let flag): String(flag)

@@ -31,10 +31,10 @@ struct SettingsLoader {
         let explicit = named ?? environment["EDGE_GATEWAY_CONFIG"]
         let path = explicit ?? Self.standardPath
         var faults = unknownVariables()
-        var file: [String: Node.Scalar] = [:]
+        var file: [String: Node] = [:]
         if explicit != nil || FileManager.default.fileExists(atPath: path) {
             do throws(SettingsFault) {
-                file = try scalars(of: read(path), in: path, &faults)
+                file = try values(of: read(path), in: path, &faults)
             } catch {
                 faults.append(error)
             }
@@ -88,9 +88,9 @@ struct SettingsLoader {
     }
 
     /// The values of the file by the names of their keys; throws for text that is not YAML.
-    private func scalars(
+    private func values(
         of text: String, in path: String, _ faults: inout [SettingsFault]
-    ) throws(SettingsFault) -> [String: Node.Scalar] {
+    ) throws(SettingsFault) -> [String: Node] {
         let root: Node?
         do {
             root = try YAMLText.tree(of: text)
@@ -105,25 +105,27 @@ struct SettingsLoader {
             throw SettingsFault(
                 description: "parse configuration \(path): expected `key: value` lines")
         }
-        var scalars: [String: Node.Scalar] = [:]
-        collect(mapping, under: "", in: path, into: &scalars, &faults)
-        return scalars
+        var values: [String: Node] = [:]
+        collect(mapping, under: "", in: path, into: &values, &faults)
+        return values
     }
 
     private func collect(
         _ mapping: Node.Mapping, under prefix: String, in path: String,
-        into scalars: inout [String: Node.Scalar], _ faults: inout [SettingsFault]
+        into values: inout [String: Node], _ faults: inout [SettingsFault]
     ) {
         func fault(_ description: String) { faults.append(SettingsFault(description: description)) }
         for (keyNode, valueNode) in mapping {
             let name = prefix + (keyNode.string ?? "?")
             let line = keyNode.mark.map { " line \($0.line)" } ?? ""
-            if SettingKey.named(name) != nil {
-                guard let scalar = valueNode.scalar else {
-                    fault("configuration \(path)\(line): `\(name)` takes one value")
+            if let key = SettingKey.named(name) {
+                guard valueNode.scalar != nil || key.kind == .list && valueNode.isListOfTexts else {
+                    fault(
+                        "configuration \(path)\(line): `\(name)` takes "
+                            + (key.kind == .list ? key.kind.expected : "one value"))
                     continue
                 }
-                scalars[name] = scalar
+                values[name] = valueNode
             } else if SettingKey.table.contains(where: { $0.name.hasPrefix(name + ".") }) {
                 // A section whose keys are all comments is an empty one.
                 guard !valueNode.isNothing else { continue }
@@ -133,7 +135,7 @@ struct SettingsLoader {
                             + "indented")
                     continue
                 }
-                collect(inner, under: name + ".", in: path, into: &scalars, &faults)
+                collect(inner, under: name + ".", in: path, into: &values, &faults)
             } else {
                 faults.append(unknown(name, where: "configuration \(path)\(line)"))
             }
@@ -173,9 +175,12 @@ struct SettingsLoader {
     }
 
     private func content(
-        of key: SettingKey, in file: [String: Node.Scalar]
+        of key: SettingKey, in file: [String: Node]
     ) throws(SettingsFault) -> ConfigContent? {
-        guard let scalar = file[key.name] else { return nil }
+        if let list = file[key.name]?.sequence {
+            return .stringArray(list.compactMap { $0.scalar?.string })
+        }
+        guard let scalar = file[key.name]?.scalar else { return nil }
         let content: ConfigContent? =
             switch key.kind.configType {
             case .int: try integer(scalar, of: key).map { .int($0) }
@@ -217,6 +222,7 @@ struct SettingsLoader {
         case .bool(let flag): return .flag(flag)
         case .int(let integer): return try check(text: String(integer), for: key)
         case .string(let text): return try check(text: text, for: key)
+        case .stringArray(let list): return .list(list)
         default: throw wrong(key, "is not \(key.kind.expected)")
         }
     }
@@ -225,6 +231,9 @@ struct SettingsLoader {
         switch key.kind {
         case .text:
             return .text(text)
+        case .list:
+            return .list(
+                text.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) })
         case .flag:
             guard let flag = Bool(text) else { throw wrong(key, "is not \(key.kind.expected)") }
             return .flag(flag)
@@ -256,7 +265,7 @@ struct SettingsLoader {
 extension SettingKey.Kind {
     var configType: ConfigType {
         switch self {
-        case .text, .choice, .choices: .string
+        case .text, .choice, .choices, .list: .string
         case .integer: .int
         case .flag: .bool
         }
@@ -265,6 +274,7 @@ extension SettingKey.Kind {
     var expected: String {
         switch self {
         case .text: "text"
+        case .list: "a list of texts, or one text with commas between"
         case .flag: "true or false"
         case .integer(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .choice(let choices): "one of " + choices.joined(separator: ", ")

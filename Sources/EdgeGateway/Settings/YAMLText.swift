@@ -83,4 +83,7 @@ enum YAMLText {
 extension Node {
     /// Whether nothing stands behind the key, as when all that belongs to it is a comment.
     var isNothing: Bool { scalar.map { NSNull.construct(from: $0) != nil } ?? false }
+
+    /// Whether it is a list of single values.
+    var isListOfTexts: Bool { sequence?.allSatisfy { $0.scalar != nil } ?? false }
 }

@@ -63,7 +63,7 @@ import Uplink
         #expect(FleetReport(status, at: noon).sensors.silent == ["Strap"])
     }
 
-    @Test func theFleetsTokenOpensNothingOfThePageAndAShareNotTheFleet() async throws {
+    @Test func aProgramsTokenOpensItsOneThingAndAShareNone() async throws {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
         try FileManager.default.createDirectory(
@@ -72,15 +72,24 @@ import Uplink
         let share = try await shares.make(
             sensor: nil, expires: noon.addingTimeInterval(60), at: noon)
         let page = String(token.reversed())
+        let metrics = token.uppercased()
         for isOpen in [false, true] {
             let access = PageAccess(
-                isOpen: isOpen, operatorToken: page, fleetToken: token, shares: shares)
-            #expect(await access.opensFleet(token: token, at: noon))
+                isOpen: isOpen, operatorToken: page, programs: [.fleet: token, .metrics: metrics],
+                shares: shares)
+            #expect(await access.opens(.fleet, token: token, at: noon))
+            #expect(await !access.opens(.metrics, token: token, at: noon))
+            #expect(await access.opens(.metrics, token: metrics, at: noon))
+            #expect(await !access.opens(.fleet, token: metrics, at: noon))
+            #expect(await access.scope(cookie: metrics, at: noon) == nil)
+            #expect(await access.admit(metrics, at: noon) == .refused)
             #expect(await access.scope(cookie: token, at: noon) == nil)
             #expect(await access.admit(token, at: noon) == .refused)
-            #expect(await !access.opensFleet(token: share.token, at: noon))
-            #expect(await access.opensFleet(token: page, at: noon))
-            #expect(await access.opensFleet(token: nil, at: noon) == isOpen)
+            for program in PageAccess.Program.allCases {
+                #expect(await !access.opens(program, token: share.token, at: noon))
+                #expect(await access.opens(program, token: page, at: noon))
+                #expect(await access.opens(program, token: nil, at: noon) == isOpen)
+            }
         }
     }
 
@@ -107,7 +116,7 @@ import Uplink
         #expect(settings.problems().allSatisfy { !$0.message.contains("\u{1B}") })
     }
 
-    @Test func theFleetsTokenMustNotBeThePagesAndMayStandAlone() async throws {
+    @Test func aProgramsTokenMustNotBeAnotherOneAndMayStandAlone() async throws {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
         try FileManager.default.createDirectory(
@@ -131,6 +140,10 @@ import Uplink
         #expect(try await problems(fleet).isEmpty)
         let both = fleet.merging(["EDGE_GATEWAY_PAGE_TOKEN_FILE": directory + "/same"]) { $1 }
         #expect(try await problems(both) == ["fleet.token_file"])
+        let metrics = fleet.merging(["EDGE_GATEWAY_METRICS_TOKEN_FILE": directory + "/same"]) { $1 }
+        #expect(try await problems(metrics) == ["metrics.token_file"])
+        let alone = ["EDGE_GATEWAY_METRICS_TOKEN_FILE": directory + "/one"]
+        #expect(try await problems(alone).isEmpty)
         let missing = ["EDGE_GATEWAY_FLEET_TOKEN_FILE": directory + "/nothing"]
         #expect(try await problems(missing) == ["fleet.token_file"])
     }
@@ -195,6 +208,34 @@ import Uplink
             #expect(failure?.message.contains(complaint) == true, "\(failure?.message ?? "")")
             return failure?.exitCode == .wrongUsage
         }
+    }
+
+    /// It stopped at the first one.
+    @Test func everyMistakeInTheHostsFileIsListedWithItsLine() throws {
+        let failure = try #require(
+            throws: CommandFailure.self,
+            performing: {
+                _ = try hosts(
+                    """
+                    token_fil: x
+                    gateways:
+                      - adress: https://a.example
+                      - address: http://b.example
+                        labels: {a-b: 1, floor: 3}
+                        token_file: /nonexistent
+                      - address: https://c.example
+                      - address: https://c.example
+                    """)
+            })
+        let places = failure.message.matches(of: /hosts.yaml line (\d+): ([^\n]*)/).map(\.output)
+        #expect(places.map(\.1) == ["1", "3", "3", "4", "5", "6", "8"], "\(failure.message)")
+        #expect(failure.message.contains("unknown key `token_fil`"))
+        let many = try #require(
+            throws: CommandFailure.self,
+            performing: {
+                _ = try hosts("gateways:\n" + String(repeating: "  - nothing\n", count: 60))
+            })
+        #expect(many.message.contains("and 10 more mistakes"))
     }
 
     @Test func labelsThatAreAllCommentsAreNone() throws {

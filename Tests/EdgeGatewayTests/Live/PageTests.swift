@@ -167,7 +167,8 @@ import Testing
         let straps = ["Bed 10", "Window", "Bed 2", "bed 3", "Bed 2"].enumerated()
             .map { Strap(id: Int64($0.offset + 1), name: $0.element) }
         func places(_ order: String, of straps: [Strap]) -> [Int64] {
-            PlaceOrder(order).sorted(straps, by: \.name).map(\.id)
+            PlaceOrder(order.split(separator: ",").map(String.init)).sorted(straps, by: \.name).map(
+                \.id)
         }
         #expect(places("", of: straps) == [3, 5, 4, 1, 2])
         #expect(places(" window,Bed 3, Bed 9,,window", of: straps) == [2, 4, 3, 5, 1])

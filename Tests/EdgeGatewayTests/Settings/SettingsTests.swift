@@ -21,6 +21,29 @@ import Testing
         #expect(settings.deliveryInterval == .seconds(7))
     }
 
+    /// `Meyer, Anna` was two names.
+    @Test func anOrderOfPlacesTakesNamesWithCommasAsAList() async throws {
+        struct Strap: Identifiable {
+            var id: Int64
+            var name: String
+        }
+        let straps = [Strap(id: 1, name: "Bed 2"), Strap(id: 2, name: "Meyer, Anna")]
+        func places(_ text: String) async throws -> [Int64] {
+            try await load(text).pageOrder.sorted(straps, by: \.name).map(\.id)
+        }
+        #expect(try await places("page:\n  order:\n    - Meyer, Anna\n    - Bed 2\n") == [2, 1])
+        #expect(try await places("page:\n  order: [\"Meyer, Anna\", Bed 2]\n") == [2, 1])
+        #expect(try await places("page:\n  order: Bed 9, Bed 2\n") == [1, 2])
+        #expect(try await places("page:\n  order:\n") == [1, 2])
+        let settings = try await load("page:\n  order: [\"Meyer, Anna\", Bed 2]\n")
+        let shown = settings.listing.first { $0.key.name == "page.order" }?.value.description
+        #expect(shown == "[\"Meyer, Anna\", \"Bed 2\"]")
+        await #expect(throws: SettingsFault.self) {
+            _ = try await load("page:\n  order:\n    - [a]\n")
+        }
+        await #expect(throws: SettingsFault.self) { _ = try await load("state: [/a]\n") }
+    }
+
     @Test func environmentOverridesTheFile() async throws {
         let settings = try await load(
             "storage:\n  commit_seconds: 9\nstate: /a\n",
