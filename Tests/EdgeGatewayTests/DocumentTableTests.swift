@@ -13,7 +13,7 @@ import Uplink
 @Suite(.serialized) struct DocumentTableTests {
     private static let operations = "docs/operate/operations.md"
     private static let api = "docs/api.yaml"
-    private static let data = "docs/data.md"
+    private static let data = "docs/use/data.md"
 
     @Test func healthItemsAreInOperations() throws {
         try rows(

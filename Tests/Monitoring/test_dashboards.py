@@ -66,7 +66,7 @@ def test_every_alarm_has_the_severity_of_a_health_item():
 
 def test_the_documentation_has_the_scrape_configuration():
     """In one block, which Prometheus understands."""
-    block = (ROOT / "docs/operations.md").read_text().split("```\nscrape_configs:")[1].split("```")[0]
+    block = (ROOT / "docs/operate/operations.md").read_text().split("```\nscrape_configs:")[1].split("```")[0]
     [job] = yaml.safe_load("scrape_configs:" + block)["scrape_configs"]
     [example] = yaml.safe_load((DEPLOY / "prometheus/prometheus.example.yml").read_text())["scrape_configs"]
     for key in ("job_name", "scheme", "authorization"):

@@ -152,7 +152,7 @@ extension ProblemReport {
         advice: "ask for a new one: edge-gateway share")
     fileprivate static let metricsTokenNeeded = ProblemReport(
         code: .tokenNeeded, message: "this needs the token for metrics",
-        advice: "send that of metrics.token_file; docs/operations.md")
+        advice: "send that of metrics.token_file; docs/operate/operations.md")
     static let notFound = ProblemReport(
         code: .notFound, message: "there is nothing here", advice: "docs/use/live-page.md")
 }

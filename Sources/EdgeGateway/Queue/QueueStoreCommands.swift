@@ -96,7 +96,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             Without options it writes the samples that wait for any destination, for `queue import` at \
             another gateway. The store stays as it is. The file names straps and patients; only its \
             owner can read it. The times in the file are UTC. Damaged samples are left out; if there \
-            are any, it exits with 1 when all others are written. docs/data.md describes every column.
+            are any, it exits with 1 when all others are written. docs/use/data.md describes every column.
 
             --gaps writes the times without data and their causes, --coverage how much of each UTC day \
             has data.

@@ -143,7 +143,7 @@ struct RelayConfiguration: Sendable {
             } catch {
                 mistakes.add(
                     line: file.line(name), "\(name): \(error)",
-                    "docs/relay.md says where to get one")
+                    "docs/operate/relay.md says where to get one")
             }
         } catch {
             mistakes.add(line: file.line(name), error)

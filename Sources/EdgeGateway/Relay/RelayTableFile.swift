@@ -17,7 +17,7 @@ actor RelayTableFile {
     /// A person who has changed it does not wait longer.
     private static let lookPause = Duration.seconds(1)
     private static let bytesMax = 64 << 20
-    private static let advice = "a line has a gateway and a patient: docs/relay.md"
+    private static let advice = "a line has a gateway and a patient: docs/operate/relay.md"
 
     /// The facts that tell one state of the file from another.
     private struct Stamp: Equatable {

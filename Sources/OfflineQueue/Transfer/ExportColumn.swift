@@ -1,6 +1,6 @@
 import GATTHeartRate
 
-/// One column of an exported table, with the words that docs/data.md has for it.
+/// One column of an exported table, with the words that docs/use/data.md has for it.
 public struct ExportColumn: Sendable, Hashable {
     /// The column's name in the first line.
     public let name: String
