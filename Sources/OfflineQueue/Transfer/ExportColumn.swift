@@ -89,7 +89,9 @@ extension ExportColumn {
         ExportColumn("sensor", "text", "", "the strap's Bluetooth address"),
         ExportColumn("assignment", "integer", "", "as in the samples"),
         ExportColumn("patient", "text", "", "as in the samples"),
-        ExportColumn("cause", "name", "", "why there is no heart rate, one of the causes below"),
+        ExportColumn(
+            "cause", "name", "",
+            "why there is no heart rate: a cause that [Coverage](#coverage) has a column for"),
         ExportColumn(
             "from", "time", "UTC, µs",
             "where it begins; empty while the clock of that boot is not trusted"),
@@ -157,9 +159,14 @@ extension ExportColumn {
         longestGapSeconds: Double, secondsByCause: [String: Double]
     ) -> [String] {
         [
-            percent.map(decimal) ?? "", decimal(expectedSeconds), decimal(coveredSeconds),
+            percent.map(share) ?? "", decimal(expectedSeconds), decimal(coveredSeconds),
             decimal(longestGapSeconds),
         ] + GapCause.allCases.map { decimal(secondsByCause[$0.rawValue] ?? 0) }
+    }
+
+    /// A share with three decimals, never rounded up: a day with a gap has no 100 %.
+    static func share(_ percent: Double) -> String {
+        decimal((percent * 1_000 + 1e-6).rounded(.down) / 1_000)
     }
 
     /// A number that is not negative, with three decimals.

@@ -182,4 +182,10 @@ struct LedgerExportTests {
     func figuresHaveThreeDecimals(value: Double, text: String) {
         #expect(ExportColumn.decimal(value) == text)
     }
+
+    /// A day with half a second missing is not complete.
+    @Test(arguments: [(99.9999, "99.999"), (100, "100.000"), (99.65, "99.650"), (0, "0.000")])
+    func aShareIsNeverRoundedUp(percent: Double, text: String) {
+        #expect(ExportColumn.share(percent) == text)
+    }
 }
