@@ -19,7 +19,7 @@ import time
 
 BATCH = {
     "file": 250, "influx": 500, "victoria": 500, "postgrest": 250, "cloudcare": 300, "webhook": 250,
-    "firebase": 250,
+    "firebase": 250, "firestore": 250, "fhir": 100,
 }
 BATCH_STANDARD = 100
 
@@ -149,6 +149,67 @@ def to_firebase(address):
     return send
 
 
+def to_firestore(address):
+    from datetime import datetime
+
+    from google.cloud.firestore_v1 import types
+    from google.cloud.firestore_v1.services.firestore import FirestoreClient
+    from google.cloud.firestore_v1.services.firestore.transports import FirestoreRestTransport
+    from google.oauth2.credentials import Credentials
+    client = FirestoreClient(transport=FirestoreRestTransport(
+        host=address.removeprefix("http://"), url_scheme="http", credentials=Credentials(token="owner")))
+    database = "projects/p/databases/(default)"
+
+    def send(rows):
+        writes = []
+        for _, uuid, at, bpm in rows:
+            time = types.Value(timestamp_value=datetime.fromisoformat(at))
+            writes.append(types.Write(update=types.Document(
+                name=f"{database}/documents/users/peer/heartRate/s1-{microseconds(at) // 1000}-{uuid}",
+                fields={
+                    "bpm": types.Value(double_value=bpm), "start": time, "end": time,
+                    "sensor": types.Value(integer_value=1)})))
+        client.commit(types.CommitRequest(database=database, writes=writes))
+    return send
+
+
+def to_fhir(address):
+    import requests
+    session = requests.Session()
+
+    def send(rows):
+        entries = []
+        for _, uuid, at, bpm in rows:
+            entries.append({
+                "resource": {
+                    "resourceType": "Observation", "status": "final",
+                    "identifier": [{"system": "urn:ietf:rfc:3986", "value": f"urn:uuid:{uuid}"}],
+                    "category": [{"coding": [{
+                        "system": "http://terminology.hl7.org/CodeSystem/observation-category",
+                        "code": "vital-signs"}]}],
+                    "code": {"coding": [
+                        {"system": "http://loinc.org", "code": "8867-4", "display": "Heart rate"},
+                        {
+                            "system": "urn:iso:std:iso:11073:10101", "code": "147842",
+                            "display": "MDC_ECG_HEART_RATE"}]},
+                    "effectiveDateTime": at,
+                    "valueQuantity": {
+                        "value": bpm, "unit": "beats/minute", "system": "http://unitsofmeasure.org", "code": "/min"},
+                    "device": {
+                        "type": "Device", "identifier": {"system": "urn:x-edge-gateway:strap", "value": "peer-1"}}},
+                "request": {
+                    "method": "POST", "url": "Observation",
+                    "ifNoneExist": f"identifier=urn:ietf:rfc:3986|urn:uuid:{uuid}"}})
+        answer = session.post(
+            address, data=json.dumps({"resourceType": "Bundle", "type": "batch", "entry": entries}),
+            headers={"Content-Type": "application/fhir+json", "Prefer": "return=minimal"})
+        answer.raise_for_status()
+        for entry in answer.json()["entry"]:
+            if not entry["response"]["status"].startswith("20"):
+                raise SystemExit("the FHIR server refused samples")
+    return send
+
+
 def to_cloudcare(address):
     import requests
     session = requests.Session()
@@ -168,7 +229,8 @@ def to_cloudcare(address):
 
 KINDS = {
     "file": to_file, "webhook": to_webhook, "influx": to_influx, "victoria": to_influx, "mqtt": to_mqtt,
-    "postgrest": to_postgrest, "firebase": to_firebase, "cloudcare": to_cloudcare,
+    "postgrest": to_postgrest, "firebase": to_firebase, "firestore": to_firestore, "fhir": to_fhir,
+    "cloudcare": to_cloudcare,
 }
 
 

@@ -192,6 +192,33 @@ class Firebase(System):
         self.peer = [address]
 
 
+class Firestore(System):
+    def __init__(self):
+        super().__init__()
+        address = self.script("firebase_front.py")
+        self.settings = [
+            f"url={address}/v1/projects/p/databases/(default)", "store=firestore", f"emulator={address}",
+            "key=AIza-test", "email=gateway@clinic.example", "password=correct horse", "--resolution", "raw"]
+        self.peer = [address]
+
+
+class FHIR(System):
+    def __init__(self):
+        super().__init__()
+        port = free_port()
+        address = f"http://127.0.0.1:{port}/fhir"
+        settings = self.directory / "settings.json"
+        settings.write_text(json.dumps({
+            "base_url": address, "host": "127.0.0.1", "port": port, "data_dir": str(self.directory / "data"),
+            "log_inbound": False, "simulator": {"enabled": False}}))
+        self.launch(
+            pathlib.Path(".build-fhir/bin/python").absolute(), "-m", "sekmet.cli", "serve", "--config", settings,
+            "--host", "127.0.0.1", "--port", port, stdout=self.log, cwd=self.directory)
+        self.wait(f"{address}/metadata")
+        self.settings = [f"url={address}", "gateway=ward", "--resolution", "raw"]
+        self.peer = [address]
+
+
 class CloudCare(System):
     def __init__(self):
         super().__init__()
@@ -225,7 +252,7 @@ class Stuck(System):
 
 KINDS = {
     "file": File, "webhook": Webhook, "influx": Influx, "victoria": Victoria, "mqtt": Mosquitto,
-    "postgrest": PostgREST, "firebase": Firebase, "cloudcare": CloudCare,
+    "postgrest": PostgREST, "firebase": Firebase, "firestore": Firestore, "fhir": FHIR, "cloudcare": CloudCare,
 }
 # Where a name is not the kind's.
-GATEWAY_KIND = {"victoria": "influx"}
+GATEWAY_KIND = {"victoria": "influx", "firestore": "firebase"}
