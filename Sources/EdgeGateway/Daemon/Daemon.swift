@@ -12,9 +12,6 @@ struct Daemon {
     /// SIGTERM to exit takes at most 5 s, unless the disk holds up a write or a server a delivery; the last flush and the
     /// farewell need some of them.
     private static let shutdownMax = Duration.seconds(4)
-    /// How long a delivery may take to end, which then has told the store what became of its last request. With the rest
-    /// it is less than the 15 s after which systemd kills the gateway.
-    private static let deliveriesEndMax = Duration.seconds(9)
 
     let settings: Settings
 
@@ -48,39 +45,14 @@ struct Daemon {
             services: states)
         repairModes(logger)
         let control = ControlServer(gateway: gateway, place: place)
-        let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
-            Supervised(name: name, states: states, logger: logger) { part() }
-        }
-        var services: [any Service] = [
-            supervised("store maintenance") {
-                StoreMaintenance(
-                    queue: queue, clock: storeClock, logger: logger, startup: gateway.startup)
-            },
-            supervised("watchdog") {
-                Watchdog(
-                    pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
-                    recorder: gateway.recorder, central: central, notifier: notifier, clock: clock)
-            },
-            supervised("health") {
-                HealthWatch(
-                    monitor: gateway.health, storeTasks: queue.tasks, clock: storeClock)
-            },
-            supervised("state for brokers") {
-                StateShow(
-                    status: gateway.status, gaps: gateway.gaps, deliveries: gateway.deliveries,
-                    clock: clock)
-            },
-            supervised("alerts") {
-                AlertWatch(alerts: gateway.alerts, monitor: gateway.health, clock: clock)
-            },
-            supervised("token files") {
-                TokenWatch(changes: gateway.enrollmentChanges, clock: clock)
-            },
+        var services = gateway.housekeeping(
+            states: states, central: central, clock: clock, storeClock: storeClock,
+            notifier: notifier)
+        services.append(
             // Without a socket the gateway records all the same, and systemd must not end it for that.
             RetryingServer(
                 server: control, states: gateway.servers, logger: logger,
-                onAttempted: { notifier.send("READY=1\nSTATUS=recording") }),
-        ]
+                onAttempted: { notifier.send("READY=1\nSTATUS=recording") }))
         if settings.pageListen != nil {
             services.append(
                 RetryingServer(
@@ -88,11 +60,8 @@ struct Daemon {
         }
         // The last one is stopped first: the others may take all the time there is.
         services.append(
-            supervised("radio") {
-                RadioService(
-                    central: central, recorder: gateway.recorder,
-                    radioTasks: radioThread, storeTasks: queue.tasks)
-            })
+            gateway.radio(
+                states: states, central: central, radioTasks: radioThread, storeTasks: queue.tasks))
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
         logger.info("started", metadata: ["version": "\(GatewayVersion.text)"])
@@ -100,10 +69,10 @@ struct Daemon {
             try await group.run()
         } catch {
             logger.error("service failed: \(error)")
-            try await leave(gateway, queue, notifier, logger)
+            try await leave(gateway, notifier)
             throw SettingsFault(description: "run: \(error); see the log")
         }
-        try await leave(gateway, queue, notifier, logger)
+        try await leave(gateway, notifier)
     }
 
     private func centralSettings(_ tasks: TaskThread) -> CentralSettings {
@@ -162,25 +131,11 @@ struct Daemon {
         guard let bootID = BootID.current() else {
             throw SettingsFault(description: "open store: /proc is not mounted; mount it")
         }
-        var queueSettings = QueueSettings()
-        queueSettings.commitSamplesMax = settings.commitSamples
-        queueSettings.commitAgeMax = settings.commitInterval
-        queueSettings.framesUnderWayMax = CentralSettings.gatherPauseMax(
-            frameAgeMax: settings.frameAgeMax)
-        queueSettings.keepDelivered = .seconds(Int64(settings.keepDeliveredHours) * 3_600)
-        queueSettings.maxBytes = settings.storeBytesMax
-        queueSettings.fullPolicy = settings.fullPolicy
-        if settings.sampleAgeDaysMax > 0 {
-            queueSettings.maxAge = Coverage.day * settings.sampleAgeDaysMax
-        }
-        queueSettings.staysAvailable = true
-        queueSettings.asideDirectories = settings.asideDirectories(
-            ProcessInfo.processInfo.environment)
-        queueSettings.isStoreExpected = settings.hasTokenFiles
         do {
             return try SampleQueue(
-                path: settings.storePath, settings: queueSettings,
-                clock: clock, bootID: bootID, executor: thread,
+                path: settings.storePath,
+                settings: settings.store(ProcessInfo.processInfo.environment), clock: clock,
+                bootID: bootID, executor: thread,
                 whileCopying: { notifier.send("WATCHDOG=1") })
         } catch {
             throw SettingsFault(description: "\(error)")
@@ -222,6 +177,13 @@ struct Daemon {
         }
     }
 
+    private func leave(
+        _ gateway: Gateway, _ notifier: SystemdNotifier
+    ) async throws(SettingsFault) {
+        notifier.send("STOPPING=1")
+        try await gateway.leave()
+    }
+
     private func serviceGroup(_ services: [any Service], logger: Logger) -> ServiceGroup {
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .warning)
@@ -229,36 +191,6 @@ struct Daemon {
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet)
         configuration.maximumGracefulShutdownDuration = Self.shutdownMax
         return ServiceGroup(configuration: configuration)
-    }
-
-    /// Radio and socket are closed by now: write what is in memory, finish token renewals.
-    ///
-    /// - Throws: ``SettingsFault`` if samples are lost.
-    private func leave(
-        _ gateway: Gateway, _ queue: SampleQueue, _ notifier: SystemdNotifier, _ logger: Logger
-    ) async throws(SettingsFault) {
-        notifier.send("STOPPING=1")
-        do {
-            try await queue.flush()
-        } catch {
-            logger.error("flush: \(error)")
-        }
-        let deliveries = gateway.deliveries
-        if await !wait(atMost: Self.deliveriesEndMax, for: { await deliveries.stopAll() }) {
-            logger.error("a delivery does not end: what it sent last is settled at the next start")
-        }
-        switch await queue.closeSettingAside() {
-        case .complete: break
-        case .setAside(let frames, let error):
-            logger.error(
-                "close store: \(error); \(frames.counted("sample is", "samples are")) set aside for the next start"
-            )
-        case .lost(let frames, let error):
-            throw SettingsFault(
-                description:
-                    "close store: \(error) \(frames.counted("sample is", "samples are")) lost")
-        }
-        logger.info("stopped")
     }
 }
 
@@ -270,6 +202,22 @@ extension SystemClock {
 }
 
 extension Settings {
+    /// How the store is set up.
+    func store(_ environment: [String: String]) -> QueueSettings {
+        var store = QueueSettings()
+        store.commitSamplesMax = commitSamples
+        store.commitAgeMax = commitInterval
+        store.framesUnderWayMax = CentralSettings.gatherPauseMax(frameAgeMax: frameAgeMax)
+        store.keepDelivered = .seconds(Int64(keepDeliveredHours) * 3_600)
+        store.maxBytes = storeBytesMax
+        store.fullPolicy = fullPolicy
+        if sampleAgeDaysMax > 0 { store.maxAge = Coverage.day * sampleAgeDaysMax }
+        store.staysAvailable = true
+        store.asideDirectories = asideDirectories(environment)
+        store.isStoreExpected = hasTokenFiles
+        return store
+    }
+
     /// Where samples are set aside that the store does not take at the end: the runtime directory is
     /// memory, and lasts until the machine is switched off.
     func asideDirectories(_ environment: [String: String]) -> [String] {

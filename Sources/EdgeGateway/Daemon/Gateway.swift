@@ -10,6 +10,9 @@ import Uplink
 /// The services of a gateway, each with what it uses. It has no state: whatever changes belongs to one service,
 /// store or actor.
 struct Gateway: Sendable {
+    /// What carries requests to servers.
+    typealias Transport = @Sendable (CurlSettings) -> any HTTPTransport
+
     let settings: Settings
     let logger: Logger
 
@@ -51,12 +54,14 @@ struct Gateway: Sendable {
 
     /// - Parameters:
     ///   - services: the parts of the daemon that run or do not, for `status`.
+    ///   - transport: what carries requests to exchanges and destinations.
     ///   - failing: called before each step of a change to an enrollment; what it throws makes the step fail.
     ///     For tests.
     ///   - board: what this machine's hardware carries.
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
         logger: Logger, services: ServiceStates = ServiceStates(),
+        transport: @escaping Transport = { CurlTransport($0) },
         failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in },
         board: @escaping @Sendable () -> BoardTraits = { BoardTraits() }
     ) {
@@ -68,7 +73,8 @@ struct Gateway: Sendable {
             needsContact: settings.delivery.policy.withheld.contains(.contactLost), logger: logger)
         self.board = BoardWatch(queue: queue, logger: logger, traits: board)
         deliveries = Deliveries(
-            settings: settings, queue: queue, board: self.board, clock: clock, logger: logger)
+            settings: settings, queue: queue, board: self.board, transport: transport, clock: clock,
+            logger: logger)
         alerts = Alerts(settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
@@ -110,7 +116,7 @@ struct Gateway: Sendable {
         pairingQuestions = PairingQuestions(central: central, session: pairingSession)
         enrolling = EnrollmentService(
             settings: settings, queue: queue, enrollments: enrollments,
-            changes: enrollmentChanges, clock: clock, logger: logger)
+            changes: enrollmentChanges, transport: transport, clock: clock, logger: logger)
         webEnrolling = WebEnrollmentService(enrolling: enrolling, page: page)
         erasing = EraseService(
             queue: queue, enrollments: enrollments, changes: enrollmentChanges,
@@ -125,7 +131,7 @@ struct Gateway: Sendable {
                 recorder: recorder),
             probing: DestinationProbe(
                 settings: settings, destinations: destinations, changes: enrollmentChanges,
-                deliveries: deliveries, clock: clock, logger: logger),
+                deliveries: deliveries, transport: transport, clock: clock, logger: logger),
             deliveries: deliveries, logger: logger)
         alertService = AlertService(alerts: alerts)
         gaps = GapService(queue: queue, clock: clock)

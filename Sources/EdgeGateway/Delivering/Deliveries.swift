@@ -29,6 +29,7 @@ actor Deliveries {
     private let settings: Settings
     private let queue: SampleQueue
     private let board: BoardWatch
+    private let transport: Gateway.Transport
     private let clock: any GatewayClock
     private let logger: Logger
     private var deliveries: [Int64: Delivery] = [:]
@@ -46,10 +47,11 @@ actor Deliveries {
     private var shown: GatewayState?
 
     init(
-        settings: Settings, queue: SampleQueue, board: BoardWatch, clock: any GatewayClock,
-        logger: Logger
+        settings: Settings, queue: SampleQueue, board: BoardWatch,
+        transport: @escaping Gateway.Transport, clock: any GatewayClock, logger: Logger
     ) {
         self.board = board
+        self.transport = transport
         self.settings = settings
         self.queue = queue
         self.clock = clock
@@ -132,7 +134,7 @@ actor Deliveries {
         } catch {
             throw .noTokens("\(error)")
         }
-        let transport = CurlTransport(settings.curl)
+        let transport = transport(settings.curl)
         let tokens = RenewingTokens(
             record: record, file: file, transport: transport, clock: clock, logger: logger)
         let destination = ExchangeDestination(
@@ -165,7 +167,7 @@ actor Deliveries {
             throw .damaged("\(error)")
         }
         let parts = DestinationParts(
-            transport: CurlTransport(settings.curl), network: settings.curl, clock: clock,
+            transport: transport(settings.curl), network: settings.curl, clock: clock,
             logger: logger,
             tokens: secrets.tokens,
             saveTokens: { tokens in

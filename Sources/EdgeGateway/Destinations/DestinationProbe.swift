@@ -9,6 +9,7 @@ struct DestinationProbe: Sendable {
     let destinations: Destinations
     let changes: EnrollmentChanges
     let deliveries: Deliveries
+    let transport: Gateway.Transport
     let clock: any GatewayClock
     let logger: Logger
 
@@ -55,7 +56,7 @@ struct DestinationProbe: Sendable {
         _ kind: any DestinationKind, insteadOf same: Enrollment?
     ) async throws -> ProbeReport {
         var parts = DestinationParts(
-            transport: CurlTransport(settings.curl), network: settings.curl, clock: clock,
+            transport: transport(settings.curl), network: settings.curl, clock: clock,
             logger: logger)
         parts.storedTokens = same.flatMap { try? changes.secretFile(of: $0.id).load() }?.tokens
         do {

@@ -8,6 +8,7 @@ struct EnrollmentService: Sendable {
     let queue: SampleQueue
     let enrollments: Enrollments
     let changes: EnrollmentChanges
+    let transport: Gateway.Transport
     let clock: any GatewayClock
     let logger: Logger
 
@@ -68,7 +69,7 @@ struct EnrollmentService: Sendable {
     }
 
     private func enroller(_ wishes: EnrollSettings) -> Enroller {
-        Enroller(transport: CurlTransport(settings.curl), clock: clock, settings: wishes)
+        Enroller(transport: transport(settings.curl), clock: clock, settings: wishes)
     }
 
     private func notEnrolled(_ fault: EnrollFault, at origin: Origin?) -> ProblemReport {
