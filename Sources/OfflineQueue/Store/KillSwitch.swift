@@ -23,7 +23,11 @@ package enum KillSwitch {
         /// Whether the process is to die at `step`.
         package static func isSet(to step: String) -> Bool { target.withLock { $0.step == step } }
 
+        /// Told of each step: a simulation kills a gateway that shares its process.
+        package static let observer = Mutex<(@Sendable (String) -> Void)?>(nil)
+
         package static func die(at step: String) {
+            observer.withLock { $0 }?(step)
             target.withLock { target in
                 guard target.step == step else { return }
                 target.remaining -= 1

@@ -13,6 +13,21 @@ struct ExchangeRequest: Sendable {
     /// Empty when the request named no Content-Length: the server does not read chunked bodies.
     var body: [UInt8]
 
+    /// - Parameters:
+    ///   - target: path and query as in the request line.
+    ///   - headers: with their names in lower case.
+    init(
+        method: String, host: String, target: String, headers: [(String, String)], body: [UInt8]
+    ) {
+        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        self.method = method
+        self.host = host
+        path = String(parts[0]).removingPercentEncoding ?? String(parts[0])
+        query = parts.count > 1 ? formFields(String(parts[1])) : [:]
+        self.headers = Dictionary(headers, uniquingKeysWith: { $0 + ", " + $1 })
+        self.body = body
+    }
+
     /// A header's value; nil when absent.
     func header(_ name: String) -> String? {
         headers[name.lowercased()]

@@ -167,16 +167,10 @@ struct ExchangeListener: Sendable {
         if let buffer = try? await request.body.collect(upTo: bodyLimitBytes), named {
             body = Array(buffer.readableBytesView)
         }
-        let target = request.head.path ?? "/"
-        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let question = ExchangeRequest(
             method: request.method.rawValue, host: request.head.authority ?? "",
-            path: String(parts[0]).removingPercentEncoding ?? String(parts[0]),
-            query: parts.count > 1 ? formFields(String(parts[1])) : [:],
-            headers: Dictionary(
-                request.headers.map { ($0.name.canonicalName, $0.value) },
-                uniquingKeysWith: { $0 + ", " + $1 }),
-            body: body)
+            target: request.head.path ?? "/",
+            headers: request.headers.map { ($0.name.canonicalName, $0.value) }, body: body)
         // A task of its own: the server's worker goes on when the client hangs up.
         let worker = Task { await handler(question) }
         let (answer, delivery) = await worker.value

@@ -103,7 +103,7 @@ public actor StandInExchange {
         return exchange
     }
 
-    private init(
+    init(
         reservation: PortReservation, version: ExchangeVersion, seed: ExchangeSeed,
         time: ExchangeTime
     ) {
@@ -160,7 +160,7 @@ public actor StandInExchange {
 
     // MARK: Requests
 
-    private func handle(_ request: ExchangeRequest) async -> (ExchangeAnswer, ExchangeDelivery) {
+    func handle(_ request: ExchangeRequest) async -> (ExchangeAnswer, ExchangeDelivery) {
         let endpoint = ExchangeEndpoint(of: request, host: host, version: version)
         let route = endpoint.route(method: request.method)
         let number = logStart + log.count

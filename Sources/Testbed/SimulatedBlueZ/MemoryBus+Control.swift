@@ -60,6 +60,9 @@ extension MemoryBus {
         change { adjust(&$0.habits) }
     }
 
+    /// Every frame of a strap that went out to a subscriber so far.
+    public func framesSent(_ strap: String) -> [SentFrame] { look { $0.sent[strap] ?? [] } }
+
     /// Frames of a strap that went out to a subscriber so far.
     public func framesSentCount(_ strap: String) -> Int {
         look { $0.sent[strap]?.count ?? 0 }

@@ -29,6 +29,8 @@ public final class MemoryBus: Sendable {
         var isUp = true
         var names = 0
         var clients: [String: Client] = [:]
+        /// Whose processes were killed: nobody goes on with what they waited for.
+        var killed: [Client] = []
     }
 
     private let state: Mutex<State>
@@ -150,6 +152,22 @@ public final class MemoryBus: Sendable {
     func close(_ name: String) {
         guard let client = state.withLock({ $0.clients.removeValue(forKey: name) }) else { return }
         Self.end(client)
+        tellLeft(name)
+    }
+
+    /// The clients are killed: the bus tells bluetoothd, and nothing reaches them any more.
+    public func killClients() {
+        let names = state.withLock { state in
+            let names = state.clients.keys.sorted()
+            for name in names {
+                state.killed += [state.clients.removeValue(forKey: name)].compactMap { $0 }
+            }
+            return names
+        }
+        for name in names { tellLeft(name) }
+    }
+
+    private func tellLeft(_ name: String) {
         let left = DBusMessage.signal(
             path: "/org/freedesktop/DBus", interface: Self.busName, member: "NameOwnerChanged",
             body: [.string(name), .string(name), .string("")])

@@ -1,0 +1,41 @@
+import Foundation
+
+/// What a client in the same process sees of a request.
+public enum InProcessAnswer: Sendable {
+    /// The whole answer.
+    case answer(status: Int, headers: [(name: String, value: String)], body: [UInt8])
+    /// The connection broke; whether the work is done is not known.
+    case cut
+    /// Nothing comes.
+    case silence
+}
+
+/// The stand-in without a network: for simulations with a time of their own.
+extension StandInExchange {
+    /// Makes one whose requests come by ``answer(method:target:headers:body:)`` alone.
+    public static func inProcess(
+        version: ExchangeVersion = .head, seed: ExchangeSeed = .standard, time: ExchangeTime
+    ) throws -> StandInExchange {
+        StandInExchange(
+            reservation: try PortReservation(), version: version, seed: seed, time: time)
+    }
+
+    /// Answers a request as its server does.
+    ///
+    /// - Parameters:
+    ///   - target: path and query.
+    ///   - headers: with their names in lower case.
+    public func answer(
+        method: String, target: String, headers: [(String, String)], body: [UInt8]
+    ) async -> InProcessAnswer {
+        let (answer, delivery) = await handle(
+            ExchangeRequest(
+                method: method, host: host, target: target, headers: headers, body: body))
+        return switch delivery {
+        case .whole:
+            .answer(status: answer.status, headers: answer.headers, body: answer.body)
+        case .none, .partial: .cut
+        case .silence: .silence
+        }
+    }
+}
