@@ -3,6 +3,8 @@ CONFIG ?= /etc/edge-gateway/config.yaml
 DEMO_SECONDS ?= 60
 DESTINATIONS ?=
 FLAKY_ROUNDS ?= 10
+FIRST ?= 1
+SEEDS ?= 100
 export DEMO_SECONDS DESTINATIONS
 # Options of the tests' build, where it is elsewhere than in .build.
 export TEST_BUILD
@@ -20,7 +22,7 @@ RESET = -O2 -Wall -Wextra -Werror -D_FORTIFY_SOURCE=2 -fstack-protector-strong -
 	-Wl,-z,relro,-z,now,--as-needed Sources/RadioReset/main.c -lbluetooth -o
 AROUND = gateway-demo simulated-day soak stand-in-exchange FastTime
 
-.PHONY: demo run test build-tests test-all test-flaky lint fuzz day fleet bench gateway $(AROUND) programs \
+.PHONY: demo run test build-tests test-all test-flaky lint fuzz day simulate fleet bench gateway $(AROUND) programs \
 	manual docs site package oci image release clean
 
 # DESTINATIONS=KIND,… adds real systems: fhir, file, influx, mqtt, postgrest, webhook.
@@ -72,6 +74,10 @@ fuzz:                  ## the frame decoder under libFuzzer
 
 day: simulated-day     ## a simulated day of twelve straps in which everything goes wrong
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
+
+# SEEDS=N worlds from seed FIRST=N on.
+simulate: build-tests  ## the whole gateway and its people under virtual time, world after world
+	Tests/Simulation/run $(FIRST) $(SEEDS)
 
 fleet:                 ## up to ten thousand gateways and an exchange, by simulation (docs/operate/scale.md)
 	@deploy/setup

@@ -192,11 +192,14 @@ let package = Package(
             ],
             path: "Benchmarks/fleet-sources", swiftSettings: settings),
 
+        .target(
+            name: "VirtualTime", dependencies: ["Basics", "OfflineQueue"],
+            path: "Tests/VirtualTime", swiftSettings: settings),
         .executableTarget(
             name: "SimulatedDay",
             dependencies: [
                 "Basics", "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
-                "Testbed",
+                "Testbed", "VirtualTime",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -264,6 +267,16 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: settings),
+        .testTarget(
+            name: "Simulation",
+            dependencies: [
+                "Basics", "BlueZ", "EdgeGateway", "FaultyDisk", "GATTHeartRate", "Health",
+                "OfflineQueue", "Recording", "Testbed", "Uplink", "VirtualTime",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            path: "Tests/Simulation", exclude: ["Mutations"], swiftSettings: settings),
         .testTarget(
             name: "ConformanceTests",
             dependencies: ["Basics", "EdgeGateway", "OfflineQueue", "Testbed", "Uplink"],

@@ -1,6 +1,7 @@
 import Basics
 import BlueZ
 import Testbed
+import VirtualTime
 
 /// Plays a script on a room full of straps, with a gateway in it.
 final class Day {

@@ -5,6 +5,7 @@ import Health
 import Logging
 import OfflineQueue
 import Recording
+import VirtualTime
 
 /// The gateway's radio and store as the daemon wires them, under virtual time: all of the product
 /// from the bus connection to the committed row.
@@ -45,7 +46,7 @@ actor DayGateway {
         store.framesUnderWayMax = CentralSettings.gatherPauseMax(frameAgeMax: settings.frameAgeMax)
         let queue = try SampleQueue(
             path: path, settings: store, clock: clock, bootID: "simulated",
-            executor: VirtualExecutors.time)
+            executor: VirtualExecutors.gateway)
         let central = Central(settings: settings, clock: .virtual, connect: connect)
         let recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: .clinical,

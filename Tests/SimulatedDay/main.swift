@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import OfflineQueue
 import Testbed
+import VirtualTime
 
 // A day of a gateway with twelve straps on two adapters, in which everything goes wrong that ever
 // went wrong in the field, under a clock that jumps from one event to the next.

@@ -1,0 +1,209 @@
+import Basics
+
+/// What people do and what goes wrong in one world, and when: all of it from a seed.
+struct Script {
+    /// One thing that happens, with what it needs to be the same in a shortened script.
+    struct Event {
+        /// µs since the world began.
+        var at: Int64
+        var seed: UInt64
+        var what: What
+    }
+
+    enum What {
+        case command(Command)
+        case fault(Fault)
+    }
+
+    static let straps = 3
+    static let patients = 4
+    private static let second: Int64 = 1_000_000
+
+    let seed: UInt64
+    var events: [Event]
+    /// When all causes are removed, µs.
+    let calmAt: Int64
+
+    init(seed: UInt64) {
+        self.seed = seed
+        var random = SeededRandom(seed: seed)
+        let length = Int64.random(in: 120...420, using: &random) * Self.second
+        calmAt = length
+        var events: [Event] = []
+        func add(_ at: Int64, _ what: What, _ random: inout SeededRandom) {
+            events.append(
+                Event(at: at, seed: UInt64.random(in: 0 ... .max, using: &random), what: what))
+        }
+        // Some worlds begin without an enrollment, and some with those that there will be.
+        if Int.random(in: 0..<4, using: &random) > 0 {
+            for patient in 0..<Self.patients where Int.random(in: 0..<5, using: &random) > 0 {
+                add(1_000_000, .command(.enroll(patient: patient)), &random)
+            }
+            if Int.random(in: 0..<4, using: &random) > 0 {
+                add(1_500_000, .command(.enrollKey), &random)
+            }
+        }
+        for strap in 0..<Self.straps where Int.random(in: 0..<4, using: &random) > 0 {
+            add(
+                5_000_000 + Int64.random(in: 0..<4_000_000, using: &random),
+                .command(.pair(strap: strap, Command.wearer(&random))), &random)
+        }
+        // How dense it is, and how much goes wrong.
+        let pause = Int64.random(in: 2...15, using: &random)
+        let faultsIn100 = [0, 20, 40, 60].randomElement(using: &random) ?? 0
+        let kindsOfFault = Fault.Kind.allCases.filter { _ in
+            Int.random(in: 0..<3, using: &random) > 0
+        }
+        var at: Int64 = 10 * Self.second
+        while at < length {
+            at += Int64.random(in: 100_000...2 * pause * Self.second, using: &random)
+            if !kindsOfFault.isEmpty, Int.random(in: 0..<100, using: &random) < faultsIn100 {
+                let kind = kindsOfFault.randomElement(using: &random) ?? .linkLost
+                add(at, .fault(Fault(kind, &random)), &random)
+            }
+            // One to three people at once.
+            let people = [1, 1, 1, 2, 2, 3].randomElement(using: &random) ?? 1
+            let subject = Int.random(in: 0..<Self.straps, using: &random)
+            for _ in 0..<people {
+                let offset = Int64.random(in: 0...1_500_000, using: &random)
+                let isAboutOne = Bool.random(using: &random)
+                add(
+                    at + offset,
+                    .command(Command(about: isAboutOne ? subject : nil, &random)), &random)
+            }
+        }
+        self.events = events.filter { $0.at < length }.sorted { $0.at < $1.at }
+    }
+}
+
+/// Who is to wear a strap, and by which enrollment.
+enum Wearer: Hashable {
+    /// By the patient's own enrollment.
+    case invited(Int)
+    /// By the practitioner's.
+    case ofWard(Int)
+    /// Without one, of a patient whose samples a person gives to an enrollment later.
+    case unenrolled(Int)
+
+    var patient: Int {
+        switch self {
+        case .invited(let patient), .ofWard(let patient), .unenrolled(let patient): patient
+        }
+    }
+}
+
+/// What a person does at the command line.
+enum Command: Hashable {
+    case enroll(patient: Int)
+    case enrollKey
+    case pair(strap: Int, Wearer)
+    case forget(strap: Int)
+    /// A patient's own enrollment, or a patient of the practitioner's.
+    case erase(patient: Int, ofWard: Bool, givesUp: Bool)
+    case assign
+    case addDestination(everyStrap: Bool, kept: Bool)
+    case addStraps(strap: Int, kept: Bool)
+    case removeStraps(strap: Int)
+    case pause
+    case resume
+    case removeDestination(givesUp: Bool)
+    case status
+    case straps
+    case queue
+    case redeliver(patient: Int)
+    case purge
+
+    /// How often each is chosen.
+    private static let weights: [(Int, @Sendable (Int, inout SeededRandom) -> Command)] = [
+        (30, { .pair(strap: $0, wearer(&$1)) }),
+        (10, { strap, _ in .forget(strap: strap) }),
+        (12, { _, random in .enroll(patient: .random(in: 0..<Script.patients, using: &random)) }),
+        (3, { _, _ in .enrollKey }),
+        (
+            5,
+            { _, random in
+                .erase(
+                    patient: .random(in: 0..<Script.patients, using: &random),
+                    ofWard: .random(using: &random), givesUp: .random(using: &random))
+            }
+        ),
+        (8, { _, _ in .assign }),
+        (
+            4,
+            { _, random in
+                .addDestination(everyStrap: .random(using: &random), kept: .random(using: &random))
+            }
+        ),
+        (4, { .addStraps(strap: $0, kept: .random(using: &$1)) }),
+        (3, { strap, _ in .removeStraps(strap: strap) }),
+        (2, { _, _ in .pause }),
+        (3, { _, _ in .resume }),
+        (3, { _, random in .removeDestination(givesUp: .random(using: &random)) }),
+        (3, { _, _ in .status }),
+        (1, { _, _ in .straps }),
+        (1, { _, _ in .queue }),
+        (2, { _, random in .redeliver(patient: .random(in: 0..<Script.patients, using: &random)) }),
+        (1, { _, _ in .purge }),
+    ]
+
+    static func wearer(_ random: inout SeededRandom) -> Wearer {
+        let patient = Int.random(in: 0..<Script.patients, using: &random)
+        return switch Int.random(in: 0..<5, using: &random) {
+        case 0: .unenrolled(patient)
+        case 1, 2: .ofWard(patient)
+        default: .invited(patient)
+        }
+    }
+
+    init(about strap: Int?, _ random: inout SeededRandom) {
+        let strap = strap ?? .random(in: 0..<Script.straps, using: &random)
+        var left = Int.random(in: 0..<Self.weights.reduce(0) { $0 + $1.0 }, using: &random)
+        for (weight, make) in Self.weights {
+            left -= weight
+            if left < 0 {
+                self = make(strap, &random)
+                return
+            }
+        }
+        self = .status
+    }
+
+    /// For the counts of what was reached.
+    var kind: String { "\(self)".prefix { $0 != "(" }.description }
+}
+
+/// What goes wrong.
+struct Fault: Hashable {
+    enum Kind: String, CaseIterable {
+        case kill, restart
+        case linkLost, outOfRange, bluetoothdRestart, hung
+        case networkCut, exchangeFault, exchangeAnswerLost
+        case diskFull, diskErrors, diskReadOnly
+        case clockStep
+    }
+
+    var kind: Kind
+    var strap: Int
+    /// µs.
+    var length: Int64
+    /// For what the kind makes of it.
+    var choice: Int
+
+    init(_ kind: Kind, _ random: inout SeededRandom) {
+        self.kind = kind
+        strap = .random(in: 0..<Script.straps, using: &random)
+        let seconds: ClosedRange<Int64> =
+            switch kind {
+            case .kill, .restart: 1...15
+            case .linkLost, .clockStep: 1...1
+            case .outOfRange: 5...60
+            case .bluetoothdRestart: 1...10
+            case .hung: 3...40
+            case .networkCut, .exchangeFault, .exchangeAnswerLost: 2...60
+            case .diskFull, .diskErrors, .diskReadOnly: 2...40
+            }
+        length = .random(
+            in: seconds.lowerBound * 1_000_000...seconds.upperBound * 1_000_000, using: &random)
+        choice = .random(in: 0..<1_000_000, using: &random)
+    }
+}

@@ -1,0 +1,668 @@
+import Basics
+import BlueZ
+import FaultyDisk
+import Foundation
+import GATTHeartRate
+import Synchronization
+import Testbed
+import VirtualTime
+
+@testable import EdgeGateway
+@testable import OfflineQueue
+
+/// What the judge found, of a kind by which a shortened script fails in the same way.
+struct Finding: Hashable, CustomStringConvertible {
+    var kind: String
+    var words: String
+    var description: String { "\(kind): \(words)" }
+}
+
+/// One world: the gateway, its people and all around it, from a script to a judgement.
+final class World {
+    static let second: Int64 = 1_000_000
+    /// How long a command may take: pairing has 45 s, and waits for others that pair.
+    private static let patience: Int64 = 240 * second
+    /// What a kill may cost: what bluetoothd's messages gather in, and the age of a commit.
+    static let killCost: Int64 = 12 * second
+    private static let isDiskRegistered = faulty_disk_register() == 0
+
+    let script: Script
+    let trace: Trace
+    let clock: VirtualWallClock
+    let bus: MemoryBus
+    let network: Network
+    let exchange: StandInExchange
+    private let folder: URL
+    private let disk: Int32
+    private let time = VirtualExecutors.time
+    private var random: SeededRandom
+
+    private(set) var given: [GivenCommand] = []
+    private(set) var losses: [Truth.Loss] = []
+    /// When bluetoothd hung: the times of what was sent then are rebuilt, and not exact (FrameWorldTests judge them).
+    private(set) var hangs: [ClosedRange<Int64>] = []
+    private(set) var findings: [Finding] = []
+    /// Every look at status: when, and what it said.
+    private(set) var looks: [Look] = []
+
+    struct Look {
+        var at: Int64
+        var started: Int64
+        var isWell: Bool
+        /// What the store has of each strap, by address.
+        var stored: [String: Int]
+        var unsent: Int
+        /// What the exchange has.
+        var arrived: Int
+    }
+
+    private var agenda: [(due: Int64, number: Int, action: (World) -> Void)] = []
+    private var actions = 0
+    /// The gateway that answers; nil while there is none.
+    private(set) var life: SimulatedGateway?
+    private var startedAt: Int64 = 0
+    private var isStopping = false
+    private var isStarting = false
+    private var lives = 0
+    /// The dead, whose memory is gone as far as the living can tell.
+    private static let graveyard = Mutex<[SimulatedGateway]>([])
+    private var executors: [VirtualExecutor] = []
+    /// When faults began that hold frames back which a kill then loses.
+    private var holding: [Fault.Kind: Int64] = [:]
+    private var isCalm = false
+
+    private let killing: KillPlan
+    private var starting: SimulatedGateway?
+    private let news = Box([News]())
+
+    /// What tasks of the gateway's tell.
+    private enum News: Sendable {
+        case started(Int)
+        case failed(Int, String)
+        case stopped(Int, String?, since: Int64, pause: Int64)
+        case looked(StatusReport, at: Int64, started: Int64, arrived: Int)
+    }
+
+    init(_ script: Script, isLoud: Bool, in parent: URL) throws {
+        precondition(Self.isDiskRegistered)
+        self.script = script
+        time.reset()
+        let trace = Trace(isLoud: isLoud)
+        self.trace = trace
+        random = SeededRandom(seed: script.seed)
+        folder = parent.appending(path: "w\(UInt64.random(in: 0 ... .max))")
+        for name in ["state", "run"] {
+            try FileManager.default.createDirectory(
+                at: folder.appending(path: name), withIntermediateDirectories: true)
+        }
+        killing = KillPlan(folder: folder)
+        disk = faulty_disk_arm(folder.path, script.seed)
+        let isTrusted = Bool.random(using: &random)
+        clock = VirtualWallClock(isTrusted: isTrusted)
+        if !isTrusted { clock.setStep(-90_000 * Self.second) }
+        let straps = try (0..<Script.straps).map { strap in
+            // Each has rates of its own, and another one in each second.
+            let rates = (0..<30).map { 50 + strap * 40 + ($0 < 15 ? $0 * 2 : 58 - $0 * 2) }
+            return SimulatedStrap(
+                address: People.address(strap), name: "Strap \(strap)",
+                heart: try RecordedHeart(intervals: rates.map { 60_000 / $0 }),
+                style: StrapStyle(framesPerEnergy: nil))
+        }
+        bus = MemoryBus(
+            adapters: [SimulatedAdapter(address: "00:1A:7D:DA:71:01", index: 0, linksMax: 7)],
+            straps: straps, seed: script.seed)
+        exchange = try StandInExchange.inProcess(
+            seed: .withPatients(Script.patients),
+            time: ExchangeTime(
+                now: {
+                    Date(
+                        timeIntervalSince1970: Double(
+                            VirtualWallClock.origin + VirtualExecutors.time.now) / 1_000_000)
+                },
+                sleep: { await VirtualExecutors.time.sleep($0, isOfGateway: false) }))
+        network = Network(exchange: exchange, seed: script.seed, trace: trace)
+        KillSwitch.observer.withLock { observer in
+            observer = { [killing] step in killing.reach(step) }
+        }
+    }
+
+    // MARK: - The course
+
+    func run() throws {
+        defer { end() }
+        start()
+        for event in script.events {
+            at(event.at) { world in
+                switch event.what {
+                case .command(let command): world.give(command, seed: event.seed)
+                case .fault(let fault): world.begin(fault)
+                }
+            }
+        }
+        lookAgain()
+        live(until: script.calmAt)
+        calm()
+        live(until: time.now + 150 * Self.second)
+        for strap in 0..<Script.straps { bus.setOnAir(People.address(strap), false) }
+        try drain()
+        try judge()
+    }
+
+    private func live(until end: Int64) {
+        while time.now < end {
+            let next =
+                [bus.nextDue?.microseconds, time.nextDue, agenda.first?.due, end]
+                .compactMap { $0 }.min() ?? end
+            move(to: max(next, time.now))
+            while let first = agenda.first, first.due <= time.now {
+                agenda.removeFirst()
+                first.action(self)
+                settle()
+            }
+        }
+    }
+
+    private func move(to now: Int64) {
+        bus.advance(to: WorldTime(microseconds: now))
+        settle()
+        time.advance(to: now)
+        settle()
+    }
+
+    private func settle() {
+        repeat {
+            if killing.isDue { kill() }
+            time.settle { [killing] in killing.isDueAfterJob() }
+            let told = news.value
+            news.value = []
+            for one in told { hear(one) }
+        } while killing.isDue || !news.value.isEmpty
+    }
+
+    private func hear(_ news: News) {
+        switch news {
+        case .started(let number): started(number)
+        case .failed(let number, let fault): failed(fault, number)
+        case .stopped(let number, let failure, let since, let pause):
+            stopped(number, failure, since: since, pause)
+        case .looked(let report, let at, let started, let arrived):
+            looked(report, at, started, arrived)
+        }
+    }
+
+    private func at(_ due: Int64, _ action: @escaping (World) -> Void) {
+        actions += 1
+        agenda.append((due, actions, action))
+        agenda.sort { ($0.due, $0.number) < ($1.due, $1.number) }
+    }
+
+    /// Does something and waits for it in virtual time, at most for `limit`.
+    ///
+    /// - Returns: whether it ended.
+    @discardableResult
+    func perform(
+        within limit: Int64 = 600 * World.second, isOfGateway: Bool = true,
+        _ work: @escaping @Sendable () async throws -> Void
+    ) -> Bool {
+        let box = Box((isDone: false, failure: String?.none))
+        let end = time.now + limit
+        Task(executorPreference: isOfGateway ? VirtualExecutors.gateway : VirtualExecutors.world) {
+            var failure: String?
+            do { try await work() } catch { failure = "\(error)" }
+            box.value = (true, failure)
+        }
+        settle()
+        while !box.value.isDone, time.now < end {
+            let next =
+                [bus.nextDue?.microseconds, time.nextDue, end].compactMap { $0 }.min() ?? end
+            move(to: max(next, time.now))
+        }
+        if let failure = box.value.failure { find("broken", failure) }
+        return box.value.isDone
+    }
+
+    func find(_ kind: String, _ words: String) {
+        trace.note("FOUND \(kind): \(words)")
+        findings.append(Finding(kind: kind, words: words))
+    }
+
+    // MARK: - Starts and ends
+
+    private func start() {
+        guard life == nil, !isStarting, !isStopping else { return }
+        lives += 1
+        trace.note("START")
+        isStarting = true
+        let gateway: SimulatedGateway
+        do {
+            gateway = try SimulatedGateway(
+                folder: folder, clock: clock, bus: bus, network: network, trace: trace,
+                seed: script.seed &+ UInt64(lives))
+        } catch {
+            isStarting = false
+            if killing.isDue { return kill() }
+            trace.note("the start fails: \(error)")
+            if holding.isEmpty { find("start", "\(error)") }
+            at(time.now + 5 * Self.second) { $0.start() }
+            return
+        }
+        Self.graveyard.withLock { $0.append(gateway) }
+        starting = gateway
+        let number = lives
+        Task(executorPreference: VirtualExecutors.gateway) { [news] in
+            do {
+                try await gateway.start()
+                news.value.append(.started(number))
+            } catch {
+                news.value.append(.failed(number, "\(error)"))
+            }
+        }
+    }
+
+    private func started(_ number: Int) {
+        guard number == lives, isStarting else { return }
+        isStarting = false
+        life = starting
+        starting = nil
+        startedAt = time.now
+        trace.note("RUNS")
+    }
+
+    private func failed(_ error: String, _ number: Int) {
+        guard number == lives, isStarting else { return }
+        isStarting = false
+        trace.note("the start fails: \(error)")
+        if holding.isEmpty { find("start", "\(error)") }
+        gone()
+        at(time.now + 5 * Self.second) { $0.start() }
+    }
+
+    /// The process is gone: what was under way in it goes no further.
+    private func gone() {
+        time.kill()
+        network.kill()
+        bus.killClients()
+        life = nil
+        isStarting = false
+        isStopping = false
+        lives += 1
+        for one in given where one.isOpen { one.finish(.unknown, "the gateway ended") }
+    }
+
+    private func kill() {
+        let (point, pause) = killing.take()
+        guard life != nil || isStarting || isStopping || point != nil else { return }
+        trace.note("KILL" + (point.map { " at \($0)" } ?? ""))
+        trace.count("kill at " + (point ?? (isStarting ? "a job of a start" : "a job")))
+        let begun = given.filter(\.isOpen).map(\.begin) + holding.values
+        losses.append(
+            Truth.Loss(
+                from: begun.reduce(time.now) { min($0, $1) } - Self.killCost,
+                until: time.now + Self.second,
+                strap: nil))
+        gone()
+        // The dead one's files are other ones from now on, with their locks and their connections.
+        let state = folder.appending(path: "state")
+        let dead = folder.appending(path: "dead\(lives)")
+        let left = folder.appending(path: "left")
+        do {
+            if point == nil { try FileManager.default.copyItem(at: state, to: left) }
+            try FileManager.default.moveItem(at: state, to: dead)
+            try FileManager.default.moveItem(at: left, to: state)
+        } catch {
+            find("simulation", "kill: \(error)")
+        }
+        at(time.now + pause) { $0.start() }
+    }
+
+    private func stop(for pause: Int64) {
+        guard let life, !isStopping else { return }
+        trace.note("STOP")
+        trace.count("restart")
+        isStopping = true
+        self.life = nil
+        let begin = holding.values.reduce(time.now) { min($0, $1) }
+        let number = lives
+        Task(executorPreference: VirtualExecutors.gateway) { [news] in
+            var failure: String?
+            do { try await life.stop() } catch { failure = "\(error)" }
+            news.value.append(.stopped(number, failure, since: begin, pause: pause))
+        }
+        at(time.now + 90 * Self.second) { world in
+            guard world.isStopping, world.lives == number else { return }
+            world.find("hang", "the gateway does not end")
+            world.killing.set(afterJobs: 0, pause: pause)
+        }
+    }
+
+    private func stopped(_ number: Int, _ failure: String?, since begin: Int64, _ pause: Int64) {
+        guard isStopping, number == lives else { return }
+        trace.note("STOPPED \(failure ?? "")")
+        losses.append(
+            Truth.Loss(from: begin - Self.second, until: time.now + Self.second, strap: nil))
+        if let failure, holding.isEmpty { find("stop", failure) }
+        // What it lost it has said.
+        if failure != nil {
+            losses.append(
+                Truth.Loss(from: begin - 60 * Self.second, until: time.now, strap: nil))
+        }
+        at(time.now) { world in
+            guard world.lives == number else { return }
+            world.gone()
+            world.at(world.time.now + pause) { $0.start() }
+        }
+    }
+
+    private func end() {
+        gone()
+        KillSwitch.observer.withLock { $0 = nil }
+        faulty_disk_disarm(disk)
+        Self.bury(folder)
+    }
+
+    /// Closes what the dead have open, and empties it: their inodes stay theirs while this process lives, since SQLite
+    /// goes by them.
+    private static func bury(_ folder: URL) {
+        let manager = FileManager.default
+        for name in (try? manager.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
+            guard let number = Int32(name),
+                let path = try? manager.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)"),
+                path.hasPrefix(folder.path)
+            else { continue }
+            close(number)
+        }
+        let files = manager.enumerator(at: folder, includingPropertiesForKeys: nil)
+        while let file = files?.nextObject() as? URL { truncate(file.path, 0) }
+    }
+
+    // MARK: - People
+
+    private func give(_ command: Command, seed: UInt64) {
+        guard let life else { return }
+        trace.count("command \(command.kind)")
+        let one = GivenCommand(command, number: given.count + 1, at: time.now)
+        given.append(one)
+        trace.note("#\(one.number) \(command)")
+        let trace = trace
+        let chance = Mutex(SeededRandom(seed: seed))
+        // A busy machine holds up a person's command now and then, anywhere.
+        let executor = VirtualExecutor(
+            isOfGateway: true,
+            pause: {
+                chance.withLock { random in
+                    switch Int.random(in: 0..<200, using: &random) {
+                    case 0: .random(in: 0...2_000_000, using: &random)
+                    case 1..<10: .random(in: 0...100_000, using: &random)
+                    default: 0
+                    }
+                }
+            })
+        executors.append(executor)
+        let exchange = exchange
+        let people = People(gateway: life.gateway, exchange: exchange)
+        // The person gets the link before the command is given.
+        let link = Box(String?.none)
+        if case .enroll(let patient) = command {
+            Task(executorPreference: VirtualExecutors.world) {
+                link.value = await exchange.invite(patient: ExchangeSeed.patient(patient))
+            }
+            settle()
+        }
+        guard one.isOpen else { return }
+        let text = link.value
+        Task(executorPreference: executor) {
+            do {
+                let words = try await people.run(command, link: text, seed: seed)
+                one.finish(.done, words)
+            } catch let problem as ProblemReport {
+                one.finish(.refused(problem.code), "\(problem.code): \(problem.message)")
+            } catch let error as QueueError {
+                let problem = ProblemReport(error)
+                one.finish(.refused(problem.code), "\(problem.code): \(problem.message)")
+            } catch {
+                one.finish(.broken("\(type(of: error))"), "\(error)")
+            }
+            trace.note("#\(one.number) answers \(one.outcome) \(one.words)")
+        }
+        at(time.now + Self.patience) { world in
+            guard one.isOpen else { return }
+            world.find("hang", "#\(one.number) \(command) is not answered")
+        }
+    }
+
+    // MARK: - Faults
+
+    private func begin(_ fault: Fault) {
+        trace.note(
+            "fault \(fault.kind.rawValue) strap \(fault.strap) for \(fault.length / 1000) ms")
+        let strap = People.address(fault.strap)
+        func until(_ body: @escaping (World) -> Void) { at(time.now + fault.length, body) }
+        if fault.kind != .kill, fault.kind != .restart {
+            trace.count("fault \(fault.kind.rawValue)")
+        }
+        switch fault.kind {
+        case .kill:
+            let points = FaultPoint.allCases.map(\.rawValue) + Self.tokenPoints
+            if fault.choice % 3 == 0 {
+                killing.set(afterJobs: 1 + fault.choice % 5_000, pause: fault.length)
+            } else {
+                killing.set(
+                    point: points[fault.choice / 3 % points.count],
+                    times: 1 + fault.choice / 1000 % 3, pause: fault.length)
+                let number = lives
+                at(time.now + 30 * Self.second) { world in
+                    if world.lives == number { world.killing.clear() }
+                }
+            }
+        case .restart: stop(for: fault.length)
+        case .linkLost: bus.drop(strap)
+        case .outOfRange:
+            bus.setOnAir(strap, false)
+            until { $0.bus.setOnAir(strap, true) }
+        case .bluetoothdRestart:
+            let begin = holding.values.reduce(time.now) { min($0, $1) }
+            losses.append(
+                Truth.Loss(from: begin - 6 * Self.second, until: time.now + Self.second, strap: nil)
+            )
+            bus.setDaemon(running: false)
+            until { $0.bus.setDaemon(running: true) }
+        case .hung:
+            hold(.hung, for: fault)
+            hangs.append(time.now - Self.second...time.now + fault.length + Self.second)
+            bus.setFrozen(true)
+            until { $0.bus.setFrozen(false) }
+        case .networkCut:
+            network.setCut(true)
+            until { $0.network.setCut(false) }
+        case .exchangeFault, .exchangeAnswerLost:
+            let faults: [ExchangeFault] =
+                fault.kind == .exchangeFault
+                ? [
+                    .status(503), .status(429, retryAfterSeconds: 7), .hangUp, .silence,
+                    .slow(.seconds(20)), .databaseDown, .databaseReadOnly,
+                    .databaseLost(afterEntries: 2), .workerKilled(afterEntries: 3),
+                ]
+                : [
+                    .lostAnswer, .cutAnswer, .truncatedAnswer, .notJSONAnswer,
+                    .miscountedAnswer(by: 1), .miscountedAnswer(by: -1),
+                    .slowAnswer(.seconds(70)), .workerKilled(afterEntries: 1, answers: false),
+                ]
+            let one = faults[fault.choice % faults.count]
+            trace.note("the exchange: \(one)")
+            let exchange = exchange
+            let span = fault.length
+            Task(executorPreference: VirtualExecutors.world) {
+                await exchange.inject(one, for: .duration(.microseconds(span)))
+            }
+        case .diskFull: spoil(FAULTY_DISK_FULL, fault)
+        case .diskErrors: spoil(FAULTY_DISK_IO, fault)
+        case .diskReadOnly: spoil(FAULTY_DISK_READ_ONLY, fault)
+        case .clockStep:
+            let step = Int64(fault.choice % 800 - 400) * 1_000
+            if clock.read().isTrusted {
+                clock.setStep(step)
+            } else {
+                clock.setStep(step * 1_000)
+            }
+        }
+    }
+
+    private static let tokenPoints = [
+        "token-granted", "token-written", "token-synced", "token-renamed",
+        "token-directory-synced", "token-first-use",
+    ]
+
+    private func hold(_ kind: Fault.Kind, for fault: Fault) {
+        if holding[kind] == nil { holding[kind] = time.now }
+        let number = actions
+        // What waited is on its way for a while.
+        at(time.now + fault.length + 15 * Self.second) { world in
+            if world.holdEnds[kind] ?? 0 <= number { world.holding[kind] = nil }
+        }
+        holdEnds[kind] = actions - 1
+    }
+    private var holdEnds: [Fault.Kind: Int] = [:]
+
+    private func spoil(_ kind: Int, _ fault: Fault) {
+        hold(fault.kind, for: fault)
+        let perThousand: Int32 = [1_000, 300, 50][fault.choice % 3]
+        faulty_disk_set(disk, Int32(kind), perThousand)
+        at(time.now + fault.length) { world in faulty_disk_set(world.disk, 0, 0) }
+    }
+
+    /// Removes all causes.
+    private func calm() {
+        trace.note("CALM")
+        isCalm = true
+        faulty_disk_set(disk, 0, 0)
+        clock.setStep(0)
+        clock.setTrusted(true)
+        network.setCut(false)
+        bus.clearFaults()
+        bus.setFrozen(false)
+        bus.setDaemon(running: true)
+        for strap in 0..<Script.straps { bus.setOnAir(People.address(strap), true) }
+        let exchange = exchange
+        perform(isOfGateway: false) { await exchange.clearFaults() }
+        killing.clear()
+        if life == nil { at(time.now + Self.second) { $0.start() } }
+    }
+
+    // MARK: - Looks
+
+    private func lookAgain() {
+        at(time.now + 20 * Self.second) { world in
+            world.look()
+            world.lookAgain()
+        }
+    }
+
+    private func look() {
+        guard let life, !isStopping else { return }
+        let started = startedAt
+        let now = time.now
+        let exchange = exchange
+        let arrived = Box(0)
+        Task(executorPreference: VirtualExecutors.world) {
+            arrived.value = await exchange.storedCount()
+        }
+        settle()
+        guard self.life === life else { return }
+        Task(executorPreference: VirtualExecutors.gateway) { [news] in
+            guard let report = try? await life.gateway.status.report() else { return }
+            news.value.append(
+                .looked(report, at: now, started: started, arrived: arrived.value))
+        }
+    }
+
+    private func looked(_ report: StatusReport, _ at: Int64, _ started: Int64, _ arrived: Int) {
+        for item in report.health { trace.count("health \(item.name)") }
+        if trace.isLoud {
+            trace.note(
+                "status "
+                    + (report.well ? "well" : report.health.map(\.name).joined(separator: " ")))
+        }
+        let books = report.balance
+        looks.append(
+            Look(
+                at: at, started: started, isWell: report.well,
+                stored: Dictionary(
+                    report.sensors.map { ($0.address, $0.stored) }, uniquingKeysWith: +),
+                unsent: books.pending + books.held.values.reduce(0, +), arrived: arrived))
+    }
+
+    // MARK: - The end
+
+    /// Until everything has arrived, or nothing arrives any more.
+    private func drain() throws {
+        live(until: time.now + 10 * Self.second)
+        if life == nil { live(until: time.now + 60 * Self.second) }
+        guard let life else { return find("start", "the gateway does not run at the end") }
+        let gateway = life.gateway
+        let exchange = exchange
+        let settled = Box(false)
+        // A person gives what has none to its patient's enrollment, and resumes what was paused.
+        let isOver = perform(within: 1_200 * Self.second) {
+            let people = People(gateway: gateway, exchange: exchange)
+            for enrollment in try await gateway.queue.enrollments() where enrollment.isPaused {
+                _ = try? await gateway.destinationService.resume(enrollment.terms.name)
+            }
+            for held in try await gateway.assigning.unbound() {
+                let patient = (held.patient.flatMap { Int($0) } ?? 0) - ExchangeSeed.patient(0)
+                let name = People.enrollment(patient)
+                if try await gateway.queue.enrollments().named(name) == nil {
+                    let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
+                    _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
+                }
+                _ = try await gateway.assigning.assign(
+                    AssignRequest(assignment: held.assignment, enrollment: name))
+            }
+            for _ in 0..<60 {
+                await VirtualExecutors.time.sleep(.seconds(15))
+                var unsent = 0
+                for enrollment in try await gateway.queue.enrollments() {
+                    unsent += try await gateway.queue.balance(of: .enrollment(enrollment.id)).unsent
+                }
+                let all = try await gateway.queue.balance()
+                if unsent + all.unsent + all.buffered == 0 { break }
+            }
+            settled.value = true
+        }
+        if !isOver || !settled.value { find("hang", "the drain does not end") }
+    }
+
+    private func judge() throws {
+        guard let life else { return }
+        let judge = Judge(world: self, life: life, state: folder.appending(path: "state"))
+        findings += judge.findings
+        for finding in judge.findings { trace.note("FOUND \(finding)") }
+    }
+
+    /// What the world says, whatever becomes of the gateway.
+    func valueOfWorld<Value: Sendable>(_ work: @escaping @Sendable () async -> Value) -> Value? {
+        let box = Box(Value?.none)
+        perform(isOfGateway: false) { box.value = await work() }
+        return box.value
+    }
+
+    /// What the gateway says.
+    func valueOfGateway<Value: Sendable>(
+        _ work: @escaping @Sendable () async throws -> Value
+    ) -> Value? {
+        let box = Box(Value?.none)
+        perform { box.value = try await work() }
+        return box.value
+    }
+}
+
+/// A value that a task leaves for the loop that moves its time.
+final class Box<Value: Sendable>: Sendable {
+    private let state: Mutex<Value>
+
+    init(_ value: Value) { state = Mutex(value) }
+
+    var value: Value {
+        get { state.withLock { $0 } }
+        set { state.withLock { $0 = newValue } }
+    }
+}

@@ -1,0 +1,273 @@
+import Basics
+import Glibc
+import OfflineQueue
+import Synchronization
+@_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
+
+/// The only thread and the only clock of a simulation: the jobs that are to run, and who sleeps.
+///
+/// Everything asynchronous runs here, one job after the other, so that a world with the same seed is
+/// the same world. Time moves on only when no task has anything left to do.
+package final class VirtualTime: Sendable {
+    private enum Awaiting {
+        case continuation(CheckedContinuation<Void, Never>)
+        case job(UnownedJob, VirtualExecutor)
+    }
+
+    private struct Sleeper {
+        var due: Int64
+        var isOfGateway: Bool
+        var awaiting: Awaiting
+
+        func wake(_ time: VirtualTime) {
+            switch awaiting {
+            case .continuation(let continuation): continuation.resume()
+            case .job(let job, let executor): time.add(job, executor)
+            }
+        }
+    }
+
+    private struct Job {
+        var job: UnownedJob
+        var executor: VirtualExecutor
+    }
+
+    private struct State {
+        var thread: pthread_t?
+        var now: Int64 = 0
+        var jobs: [Job] = []
+        /// The jobs before it have been taken.
+        var head = 0
+        var sleepers: [UInt64: Sleeper] = [:]
+        var cancelled: Set<UInt64> = []
+        var number: UInt64 = 0
+        /// What a killed gateway waited for: it never comes, and nobody may be told so.
+        var killed: [Sleeper] = []
+        var jobsDone = 0
+
+        mutating func next() -> Job? {
+            guard head < jobs.count else {
+                jobs.removeAll(keepingCapacity: true)
+                head = 0
+                return nil
+            }
+            defer { head += 1 }
+            jobsDone += 1
+            return jobs[head]
+        }
+    }
+
+    private let state = Mutex(State())
+
+    /// Whether the caller runs in the simulation, and not in another thread of the process.
+    var isHere: Bool {
+        state.withLock { $0.thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
+    }
+
+    /// What is asynchronous on the calling thread runs here from now on.
+    func begin() { state.withLock { $0.thread = pthread_self() } }
+
+    /// µs since the beginning.
+    package var now: Int64 { state.withLock { $0.now } }
+
+    /// How many jobs have run.
+    package var jobsDone: Int { state.withLock { $0.jobsDone } }
+
+    /// Begins anew at 0, with nobody left.
+    package func reset() {
+        kill()
+        state.withLock { state in
+            let thread = state.thread
+            let killed = state.killed + state.sleepers.values
+            state = State()
+            state.thread = thread
+            state.killed = killed
+        }
+    }
+
+    fileprivate func add(_ job: UnownedJob, _ executor: VirtualExecutor) {
+        state.withLock { $0.jobs.append(Job(job: job, executor: executor)) }
+    }
+
+    fileprivate func add(_ job: UnownedJob, _ executor: VirtualExecutor, after pause: Int64) {
+        state.withLock { state in
+            state.number += 1
+            state.sleepers[state.number] = Sleeper(
+                due: state.now + max(0, pause), isOfGateway: executor.isOfGateway,
+                awaiting: .job(job, executor))
+        }
+    }
+
+    /// Runs jobs until none is left, or until `stops` says so after one of them.
+    package func settle(until stops: () -> Bool = { false }) {
+        while let next = state.withLock({ $0.next() }) {
+            next.job.runSynchronously(on: next.executor.asUnownedTaskExecutor())
+            if stops() { return }
+        }
+    }
+
+    /// When the first sleeper wakes.
+    package var nextDue: Int64? { state.withLock { $0.sleepers.values.map(\.due).min() } }
+
+    /// Moves the time on and wakes who is due.
+    package func advance(to time: Int64) {
+        let due = state.withLock { state in
+            state.now = max(state.now, time)
+            let due = state.sleepers.filter { $0.value.due <= time }
+            for number in due.keys { state.sleepers[number] = nil }
+            return due.sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }
+        }
+        for (_, sleeper) in due { sleeper.wake(self) }
+    }
+
+    /// Ends the gateway as SIGKILL does: none of its jobs runs any more, and none of its sleeps ends.
+    package func kill() {
+        state.withLock { state in
+            state.jobs = state.jobs.dropFirst(state.head).filter { !$0.executor.isOfGateway }
+            state.head = 0
+            state.killed += state.sleepers.values.filter(\.isOfGateway)
+            state.sleepers = state.sleepers.filter { !$0.value.isOfGateway }
+        }
+    }
+
+    /// Sleeps in virtual time; returns early when the task is cancelled.
+    package func sleep(_ duration: Duration, isOfGateway: Bool = true) async {
+        let pause = max(0, duration.wholeMicroseconds)
+        let number = state.withLock { state in
+            state.number += 1
+            return state.number
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isCancelled = state.withLock { state in
+                    if state.cancelled.remove(number) != nil { return true }
+                    state.sleepers[number] = Sleeper(
+                        due: state.now + pause, isOfGateway: isOfGateway,
+                        awaiting: .continuation(continuation))
+                    return false
+                }
+                if isCancelled { continuation.resume() }
+            }
+        } onCancel: {
+            let sleeper = state.withLock { state in
+                let sleeper = state.sleepers.removeValue(forKey: number)
+                if sleeper == nil { state.cancelled.insert(number) }
+                return sleeper
+            }
+            sleeper?.wake(self)
+        }
+        state.withLock { _ = $0.cancelled.remove(number) }
+    }
+}
+
+extension Duration {
+    fileprivate var wholeMicroseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+    }
+}
+
+/// Lets the jobs of tasks run on a simulation's thread. What comes from another thread of the process goes where it would
+/// go without it.
+package final class VirtualExecutor: TaskExecutor, SerialExecutor, SchedulingExecutor {
+    private let time: VirtualTime
+    /// Whether its jobs end with the gateway, when that is killed.
+    let isOfGateway: Bool
+    /// How long the next job waits, µs.
+    private let pause: @Sendable () -> Int64
+
+    /// - Parameter pause: how long the next job waits, µs: a person's tasks are held up anywhere.
+    package init(
+        _ time: VirtualTime = VirtualExecutors.time, isOfGateway: Bool,
+        pause: @escaping @Sendable () -> Int64 = { 0 }
+    ) {
+        self.time = time
+        self.isOfGateway = isOfGateway
+        self.pause = pause
+    }
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        guard time.isHere else { return PlatformExecutorFactory.defaultExecutor.enqueue(job) }
+        let job = UnownedJob(job)
+        let pause = pause()
+        if pause > 0 {
+            time.add(job, self, after: pause)
+        } else {
+            time.add(job, self)
+        }
+    }
+
+    package func enqueue<C: Clock>(
+        _ job: consuming ExecutorJob, after delay: C.Duration, tolerance: C.Duration?, clock: C
+    ) {
+        guard time.isHere, let delay = delay as? Duration else {
+            Self.platform?.enqueue(job, after: delay, tolerance: tolerance, clock: clock)
+            return
+        }
+        time.add(UnownedJob(job), self, after: delay.wholeMicroseconds)
+    }
+
+    package func enqueue<C: Clock>(
+        _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
+    ) {
+        guard time.isHere, let delay = clock.now.duration(to: instant) as? Duration else {
+            Self.platform?.enqueue(job, at: instant, tolerance: tolerance, clock: clock)
+            return
+        }
+        time.add(UnownedJob(job), self, after: delay.wholeMicroseconds)
+    }
+
+    private static var platform: (any SchedulingExecutor)? {
+        PlatformExecutorFactory.defaultExecutor as? any SchedulingExecutor
+    }
+}
+
+/// Makes a `VirtualTime` the executor of a thread.
+package enum VirtualExecutors {
+    private struct Factory: ExecutorFactory {
+        static var mainExecutor: any MainExecutor { PlatformExecutorFactory.mainExecutor }
+        static var defaultExecutor: any TaskExecutor { VirtualExecutors.gateway }
+    }
+
+    package static let time = VirtualTime()
+    /// The gateway's, and that of whatever names no other.
+    package static let gateway = VirtualExecutor(time, isOfGateway: true)
+    /// Of what goes on when the gateway is killed.
+    package static let world = VirtualExecutor(time, isOfGateway: false)
+
+    /// Before anything asynchronous on the calling thread.
+    package static func install() {
+        time.begin()
+        _createExecutors(factory: Factory.self)
+    }
+}
+
+extension UptimeClock {
+    /// The gateway's, in virtual time.
+    package static let virtual = UptimeClock(
+        now: { Uptime(microseconds: VirtualExecutors.time.now) },
+        sleep: { duration, _ in await VirtualExecutors.time.sleep(duration) })
+}
+
+/// A wall clock that is wrong now and then; the uptime never is.
+package final class VirtualWallClock: GatewayClock {
+    /// 2026-03-01T00:00:00Z, in µs.
+    package static let origin: Int64 = 1_772_323_200_000_000
+
+    private let step = Mutex<Int64>(0)
+    private let trusted: Mutex<Bool>
+    package let uptime = UptimeClock.virtual
+
+    package init(isTrusted: Bool = false) { trusted = Mutex(isTrusted) }
+
+    package func read() -> ClockReading {
+        let now = VirtualExecutors.time.now
+        return ClockReading(
+            uptime: Uptime(microseconds: now),
+            wall: UTC(microseconds: Self.origin + now + step.withLock { $0 }),
+            isTrusted: trusted.withLock { $0 })
+    }
+
+    package func setStep(_ microseconds: Int64) { step.withLock { $0 = microseconds } }
+    package func setTrusted(_ isTrusted: Bool) { trusted.withLock { $0 = isTrusted } }
+}
