@@ -166,7 +166,8 @@ private struct HostsReader {
             return Secret(try PageToken.read(file, setting: "token_file"))
         } catch {
             mistakes.add(
-                owner["token_file"], error.description, "docs/operate/fleet.md says how to make one")
+                owner["token_file"], error.description, "docs/operate/fleet.md says how to make one"
+            )
             return nil
         }
     }
