@@ -160,8 +160,9 @@ struct FleetCoverageTable: Codable, Equatable, Sendable {
                 let end = figures.day + dayLength
                 if time < end {
                     row.until = time
-                    row.state =
-                        min(now, end).timeIntervalSince(time) > staleTime ? .endsEarly : .soFar
+                    // Of a day that is over somebody knows the rest, or nobody does.
+                    let goesOn = now < end && now.timeIntervalSince(time) <= staleTime
+                    row.state = goesOn ? .soFar : .endsEarly
                 }
                 rows.append(row)
             }

@@ -43,7 +43,7 @@ struct GapsCommand: AsyncParsableCommand {
         Terminal.print(Self.text(report, daemon.times))
     }
 
-    /// - Throws: the exit code 1 if a day is below the target.
+    /// - Throws: the exit code 1 if a day is below the target, or no day is known that could be judged by it.
     private func show(_ coverage: [CoverageReport]) throws {
         let low = coverage.map { goal.isMissed(by: $0.percent) }
         if daemon.json {
@@ -55,7 +55,7 @@ struct GapsCommand: AsyncParsableCommand {
                 Self.header, Self.rows(coverage), free: Self.free, alarms: low)
             if let line = goal.verdict(low) { Terminal.print("\n" + line) }
         }
-        if low.contains(true) { throw ExitCode(CommandExit.notWell.rawValue) }
+        if goal.fails(low) { throw ExitCode(CommandExit.notWell.rawValue) }
     }
 
     private static let noShare =
@@ -135,6 +135,11 @@ struct CoverageTarget: ParsableArguments {
     func isMissed(by percent: Double?) -> Bool {
         guard let target, let percent else { return false }
         return percent < target
+    }
+
+    /// Whether the days fail it: one misses it, or there is none.
+    func fails(_ missed: [Bool]) -> Bool {
+        missed.contains(true) || target != nil && missed.isEmpty
     }
 
     /// How many of the days miss it; nil without a target.

@@ -50,8 +50,9 @@ actor Alerts {
         var lastSent: UTC?
         var fault: String?
         var lastBoot: LastBoot?
-        /// Something is being sent: a server may take its time, and the next message waits for it.
-        var isUnderWay = false
+        /// The attempt that is being sent: a server may take its time, and the next message waits for it. An alert that
+        /// is changed meanwhile begins anew, and what comes of an older attempt is not its own.
+        var underWay: Int?
     }
 
     /// The end of an earlier boot, until the clock is trusted: then it is known how long the machine was off.
@@ -69,6 +70,7 @@ actor Alerts {
     /// A server that hangs then keeps no other one waiting.
     private let transport: @Sendable () -> any HTTPTransport
     private var alerts: [Alert] = []
+    private var attempts = 0
     /// Why the file of all alerts could not be read.
     private var unreadable: String?
 
@@ -361,12 +363,15 @@ actor Alerts {
         for index in alerts.indices where !alerts[index].record.isPaused {
             let record = alerts[index].record
             func begin(_ attempt: @escaping Attempt) {
-                alerts[index].isUnderWay = true
+                attempts += 1
+                alerts[index].underWay = attempts
                 sendings.append(
-                    Sending(alert: record.name) { await self.send(record.id, attempt) })
+                    Sending(alert: record.name) { [attempts] in
+                        await self.send(record.id, attempts, attempt)
+                    })
             }
             if let sign = alerts[index].kind as? SignOfLife {
-                guard !alerts[index].isUnderWay else { continue }
+                guard alerts[index].underWay == nil else { continue }
                 switch alerts[index].sign?.next(isFlowing: view.isFlowing, at: now.uptime) {
                 case .alive: begin { () throws(AlertFault) in try await sign.callAlive(parts()) }
                 case .failure:
@@ -384,7 +389,8 @@ actor Alerts {
             // That nothing arrives here cannot be said here.
             alerts[index].schedule.look(
                 view.items.filter { !$0.isAbout(alert: record.name) }, at: now.uptime)
-            let news = alerts[index].isUnderWay ? nil : alerts[index].schedule.next(at: now.uptime)
+            let news =
+                alerts[index].underWay == nil ? alerts[index].schedule.next(at: now.uptime) : nil
             // Before it is sent: after a restart it is the same message.
             remember(index, at: now)
             guard let news, let sender = alerts[index].kind as? any AlertSender else { continue }
@@ -396,19 +402,23 @@ actor Alerts {
         return sendings
     }
 
-    private func send(_ id: String, _ attempt: Attempt) async {
+    private func send(_ id: String, _ number: Int, _ attempt: Attempt) async {
         do throws(AlertFault) {
             try await attempt()
-            settle(id, nil)
+            settle(id, number, nil)
         } catch {
-            settle(id, error)
+            settle(id, number, error)
         }
     }
 
-    /// The result of an attempt. The alert may be gone or paused by now.
-    private func settle(_ id: String, _ fault: AlertFault?) {
-        guard let index = alerts.firstIndex(where: { $0.record.id == id }) else { return }
-        alerts[index].isUnderWay = false
+    /// The result of an attempt. The alert may be gone, changed or paused by now.
+    private func settle(_ id: String, _ number: Int, _ fault: AlertFault?) {
+        guard
+            let index = alerts.firstIndex(where: {
+                $0.record.id == id && $0.underWay == number
+            })
+        else { return }
+        alerts[index].underWay = nil
         guard fault == nil || !Task.isCancelled else { return }
         let now = clock.read()
         if fault == nil { alerts[index].lastSent = now.trustedWall ?? alerts[index].lastSent }

@@ -2,9 +2,20 @@
 enum CSVField {
     /// One that a spreadsheet would take for a formula is made a text.
     static func text(_ text: String) -> String {
-        var text = text
-        if let first = text.first, "=+-@\t\r".contains(first) { text = "'" + text }
-        guard text.contains(where: { ",\"\n\r".contains($0) }) else { return text }
-        return "\"" + text.replacing("\"", with: "\"\"") + "\""
+        // Readers know no grapheme clusters: a quote with a combining mark is a quote.
+        var scalars = text.unicodeScalars
+        if let first = scalars.first, "=+-@\t\r".unicodeScalars.contains(first) {
+            scalars.insert("'", at: scalars.startIndex)
+        }
+        guard scalars.contains(where: { ",\"\n\r".unicodeScalars.contains($0) }) else {
+            return String(scalars)
+        }
+        var quoted = String.UnicodeScalarView("\"".unicodeScalars)
+        for scalar in scalars {
+            if scalar == "\"" { quoted.append(scalar) }
+            quoted.append(scalar)
+        }
+        quoted.append("\"")
+        return String(quoted)
     }
 }

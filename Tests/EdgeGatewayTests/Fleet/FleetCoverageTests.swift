@@ -81,6 +81,23 @@ import Testing
         #expect(!table.isComplete)
     }
 
+    /// A gateway that died minutes before midnight had a day that went on for ever, with all of its data.
+    @Test func aDayThatIsOverDoesNotGoOn() {
+        let strap = FleetCoverageReport.Strap(name: "Bed 2", days: [figures(days[1], 100)])
+        let table = table([
+            ("mqtt://h/a", .report(report(at: days[2] - 300, straps: [strap])))
+        ])
+        #expect(table.rows.first { $0.day == days[1] }?.state == .endsEarly)
+        #expect(!table.isComplete)
+    }
+
+    @Test func aTargetIsNotMetByDaysThatNobodyKnows() throws {
+        #expect(try CoverageTarget.parse(["--target", "95"]).fails([]))
+        #expect(try CoverageTarget.parse(["--target", "95"]).fails([false, true]))
+        #expect(try !CoverageTarget.parse(["--target", "95"]).fails([false]))
+        #expect(try !CoverageTarget.parse([]).fails([]))
+    }
+
     @Test func aGatewayWithoutAClockKnowsNoDays() {
         let strap = FleetCoverageReport.Strap(name: "Bed 2", days: [figures(days[0])])
         let table = table([("https://a", .report(report(at: nil, straps: [strap])))])

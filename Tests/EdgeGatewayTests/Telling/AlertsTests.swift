@@ -225,6 +225,29 @@ import Uplink
         }
     }
 
+    /// A message that nobody had sent counted as sent: an attempt from before the change of the alert ended well.
+    @Test func anAttemptFromBeforeAChangeOfTheAlertSettlesNothing() async throws {
+        try await Self.run { fixture in
+            _ = try await fixture.service.add(Self.ntfy)
+            fixture.begin(.noAdapter)
+            func next() async -> Alerts.Sending? {
+                for _ in 0..<40 {
+                    if let sending = await fixture.due().first { return sending }
+                    fixture.clock.pass(.seconds(13))
+                }
+                return nil
+            }
+            let old = try #require(await next())
+            _ = try await fixture.service.add(Self.ntfy)
+            let new = try #require(await next())
+            await old.send()
+            fixture.present = []
+            #expect(await next()?.alert == nil, "the new attempt is under way")
+            await new.send()
+            #expect(await next()?.alert != nil)
+        }
+    }
+
     @Test func identicalItemsAreSaidOnce() async throws {
         try await Self.run { fixture in
             _ = try await fixture.service.add(Self.ntfy)

@@ -183,6 +183,16 @@ struct LedgerExportTests {
         #expect(ExportColumn.decimal(value) == text)
     }
 
+    /// Such a name took the rows behind it into its own field.
+    @Test(arguments: [
+        ("\"\u{301}", "\"\"\"\u{301}\""), (",\u{301}", "\",\u{301}\""),
+        ("=\u{FE0F}1", "'=\u{FE0F}1"),
+        ("a\r\nb", "\"a\r\nb\""), ("Ada", "Ada"),
+    ])
+    func marksOfAnotherCharacterDoNotHideAQuote(name: String, field: String) {
+        #expect(Array(CSVField.text(name).unicodeScalars) == Array(field.unicodeScalars))
+    }
+
     /// A day with half a second missing is not complete.
     @Test(arguments: [(99.9999, "99.999"), (100, "100.000"), (99.65, "99.650"), (0, "0.000")])
     func aShareIsNeverRoundedUp(percent: Double, text: String) {

@@ -48,12 +48,12 @@ import Testing
         var state = Self.state([])
         state.coverage = Array("[1]".utf8)
         let first = messages.messages(state)
-        #expect(Self.text(first) == ["coverage=[1]", "health={}"])
+        #expect(Self.text(first) == ["health={}", "coverage=[1]"])
         #expect(first.allSatisfy { $0.isRetained })
         messages.note(first, Self.taken(first))
         #expect(Self.text(messages.messages(state)) == ["health={}"])
         state.coverage = Array("[2]".utf8)
-        #expect(Self.text(messages.messages(state)) == ["coverage=[2]", "health={}"])
+        #expect(Self.text(messages.messages(state)) == ["health={}", "coverage=[2]"])
         #expect(messages.farewell(state).map(\.topic).contains("edge-gateway/ward3/coverage"))
     }
 

@@ -35,11 +35,14 @@ struct MQTTStateMessages: Sendable {
                 kept.insert(topic)
             }
         }
-        if !state.coverage.isEmpty { wanted.append((topics.coverage, state.coverage)) }
         kept.formUnion(wanted.map(\.topic))
+        if !state.coverage.isEmpty { kept.insert(topics.coverage) }
+        // A broker may end the connection at a message that is too large for it: the state goes before.
+        let isCoverageNew = !state.coverage.isEmpty && known[topics.coverage] != state.coverage
         return wanted.filter { known[$0.topic] != $0.payload }.map(Self.retained)
             + Self.removals(Set(known.keys).subtracting(kept))
             + [Self.retained((topics.health, state.report))]
+            + (isCoverageNew ? [Self.retained((topics.coverage, state.coverage))] : [])
     }
 
     /// The values that go out with a strap's samples and are retained. Whether it did is not known here, and an earlier run of
