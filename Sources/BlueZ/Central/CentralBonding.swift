@@ -110,7 +110,7 @@ extension Central {
         }
     }
 
-    /// Asks for notifications; bluetoothd makes the bond that they may want while there is an agent.
+    /// Asks for notifications; with an agent at hand, bonds first if the sensor shows that it wants it.
     func startNotify(
         _ characteristic: Characteristic, of link: WatchedLink, _ device: String,
         _ client: BlueZClient
@@ -121,6 +121,10 @@ extension Central {
             // Without a bond it would be a stranger after its next change of address.
             link.hadPrivateAddress = true
             if let failure = await bond(link, device, client) { return failure }
+        } else if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
+            let failure = await bond(link, device, client)
+        {
+            return failure
         }
         do throws(DBusFault) {
             try await subscribe(to: characteristic.path, of: link, client)
@@ -139,6 +143,24 @@ extension Central {
         } catch {
             count(error)
             return BlueZErrorClass(error)
+        }
+    }
+
+    /// A subscription that should have brought a bond about is not answered if the bond fails; `Pair` says so at once.
+    /// Therefore what can be read in the same service is read first.
+    private func isReadRefused(
+        besides characteristic: Characteristic, _ device: String, _ client: BlueZClient
+    ) async -> Bool {
+        let readable = await client.characteristics(ofDevice: device).first {
+            $0.service == characteristic.service && $0.flags.contains("read")
+        }
+        guard let readable else { return false }
+        do throws(DBusFault) {
+            _ = try await client.readValue(readable.path)
+            return false
+        } catch {
+            count(error)
+            return [.auth, .permission].contains(BlueZErrorClass(error))
         }
     }
 
