@@ -20,7 +20,7 @@ public struct FHIRKind: HTTPKind {
     let device: String?
     let takesLedger: Bool
     private let signIn: SignIn
-    private let tokenURL: BaseURL?
+    private let tokenEndpoint: TokenEndpoint?
     private let scope: String
 
     public static let name = "fhir"
@@ -105,7 +105,9 @@ public struct FHIRKind: HTTPKind {
                 "device is no reference", "such as Device/42, with letters, digits, '-' and '.'")
         }
         signIn = try Self.signIn(values)
-        tokenURL = values.text("token-url") == nil ? nil : try values.url("token-url")
+        let endpoint = values.text("token-url")
+        if endpoint != nil { _ = try values.url("token-url") }
+        tokenEndpoint = endpoint.flatMap { TokenEndpoint($0) }
         scope = values.text("scope") ?? ""
     }
 
@@ -154,7 +156,7 @@ public struct FHIRKind: HTTPKind {
     public var resolution: Resolution { .sixtySeconds }
     public var place: String { "\(url.origin)\(url.path)" }
     public var origin: Origin { url.origin }
-    public var tokenHost: String { (tokenURL ?? url).origin.host }
+    public var tokenHost: String { (tokenEndpoint?.origin ?? url.origin).host }
 
     /// FHIR has no code for them that servers know.
     public var takesIntervals: Bool { false }
@@ -171,8 +173,8 @@ public struct FHIRKind: HTTPKind {
         case .bearer(let token): return FixedToken(secret: token)
         case .key(let client, let key):
             let issuer = BackendServices(
-                transport: parts.transport, clock: parts.clock, server: url, endpoint: tokenURL,
-                scope: scope)
+                transport: parts.transport, clock: parts.clock, server: url,
+                endpoint: tokenEndpoint, scope: scope)
             let record = TokenRecord(
                 origin: url.origin, clientID: client,
                 credential: .password(account: client, key), pair: .spent)

@@ -106,11 +106,12 @@ import Testing
     // MARK: - Verdicts
 
     private static func parts(
+        clock: StillClock = StillClock(),
         _ answer: @escaping @Sendable (HTTPRequest) -> Result<HTTPAnswer, TransportFault>
     ) -> (DestinationParts, ScriptedTransport) {
         let transport = ScriptedTransport(answer)
         return (
-            DestinationParts(transport: transport, clock: StillClock(), logger: .quiet), transport
+            DestinationParts(transport: transport, clock: clock, logger: .quiet), transport
         )
     }
 
@@ -275,6 +276,80 @@ import Testing
         #expect(body.contains("grant_type=client_credentials"))
         #expect(body.contains("scope=system%2FObservation.read%20system%2FObservation.write"))
         #expect(!body.contains(key.text.revealed.prefix(40)))
+    }
+
+    private static func keyed(_ more: [String: String] = [:]) throws -> any DestinationKind {
+        let key = try #require(SigningKey.make())
+        return try KindFixture.make(
+            "fhir",
+            [
+                "token": "", "client-id": "gw", "key": key.text.revealed,
+                "token-url": "https://login.example/token",
+            ].merging(more) { $1 })
+    }
+
+    /// After a power cut a machine without a battery clock signed tokens that had ended long ago. The server did not
+    /// know the client then, and a person was told to register the key anew.
+    @Test func aClockThatIsNotTrustedSignsNothingAndHoldsNothing() async throws {
+        let (parts, transport) = Self.parts(clock: StillClock(isTrusted: false)) { _ in
+            .json(401, #"{"error":"invalid_client"}"#)
+        }
+        let answer = try await Self.keyed().make(parts).deliver(Self.points, alone: false)
+        guard case .notSent(.some) = answer else {
+            Issue.record("\(answer)")
+            return
+        }
+        #expect(transport.requests.isEmpty)
+    }
+
+    @Test(
+        arguments: [
+            ("Wed, 18 Nov 2026 11:06:40 GMT", true), ("Wed, 18 Nov 2026 11:09:00 GMT", false),
+            ("Wed, 18 Nov 2026 11:04:20 GMT", false), ("Wed, 18 Nov 2026 11:07:10 GMT", true),
+        ])
+    func aKeyIsHeldOnlyWhereTheClocksAgree(date: String, isHeld: Bool) async throws {
+        let (parts, _) = Self.parts { _ in
+            .success(
+                HTTPAnswer(
+                    status: 400, contentType: "application/json", date: date,
+                    body: Array(#"{"error":"invalid_grant"}"#.utf8)))
+        }
+        let answer = try await Self.keyed().make(parts).deliver(Self.points, alone: false)
+        switch answer {
+        case .held(.credentialsRefused, _): #expect(isHeld)
+        case .notSent(.some): #expect(!isHeld)
+        default: Issue.record("\(answer)")
+        }
+    }
+
+    /// The slash was cut off, in the address as in what the token is for.
+    @Test(arguments: [true, false])
+    func aTokenEndpointKeepsTheSlashAtItsEnd(isSetting: Bool) async throws {
+        let place = "https://Login.example/o/token/"
+        let (parts, transport) = Self.parts { request in
+            switch request.target {
+            case "/r4/.well-known/smart-configuration":
+                .json(200, #"{"token_endpoint":"\#(place)"}"#)
+            case "/o/token/":
+                .json(200, #"{"access_token":"t","token_type":"bearer","expires_in":300}"#)
+            case "/r4": .json(200, KindFixture.batch([(201, ""), (201, ""), (201, "")]))
+            default: .json(404, "{}")
+            }
+        }
+        let kind = try Self.keyed(["token-url": isSetting ? place : ""])
+        let answer = await kind.make(parts).deliver(Self.points, alone: false)
+        #expect(answer == .entries(Array(repeating: EntryAnswer(.stored), count: 3)))
+        let form = try #require(transport.requests.first { $0.method == .post })
+        #expect(form.origin.host == "login.example" && form.target == "/o/token/")
+        let body = String(decoding: form.body, as: UTF8.self)
+        let token = try #require(body.split(separator: "client_assertion=").last)
+        let claims = token.split(separator: ".")[1].replacing("-", with: "+")
+            .replacing("_", with: "/")
+        let json = try #require(
+            Data(
+                base64Encoded: claims + String(repeating: "=", count: (4 - claims.count % 4) % 4)))
+        let told = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
+        #expect(told["aud"] as? String == place)
     }
 
     @Test func aKeyThatTheServerDoesNotKnowIsHeld() async throws {
