@@ -10,8 +10,10 @@ extension SampleQueue {
     /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted.
     ///
     /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
+    ///
+    /// - Parameter assignments: which are left out.
     public func nextLedgerEntries(
-        enrollment: Int64, limit: Int
+        enrollment: Int64, limit: Int, except assignments: Set<Int64> = []
     ) throws(QueueError) -> [LedgerEntry] {
         let reading = clock.read()
         // A day is sent once, so not before all its frames can have arrived.
@@ -20,6 +22,7 @@ extension SampleQueue {
         return try read("read gap ledger") { [boot = run.boot] db in
             let boots = try Boots(db)
             let lines = try LedgerLine.fetchAll(db, enrollment: enrollment)
+                .filter { !assignments.contains($0.id) }
             var gaps: [LedgerEntry] = []
             for line in lines where gaps.count < limit {
                 gaps += try line.gaps(db, boots, running: boot, limit: limit - gaps.count)

@@ -30,6 +30,7 @@ public actor DeliveryRunner {
     private var backlog = Backlog()
     private var ledgerDue = Uptime.zero
     private var ledgerFault: String?
+    private var ledgerLimit: Int
 
     /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
     /// again. At least ``SampleGroup/samplesMax`` of one segment.
@@ -38,7 +39,8 @@ public actor DeliveryRunner {
     /// From one look for gaps and days that are over to the next: they are for whoever analyses the data
     /// later.
     static let ledgerPause = Duration.seconds(300)
-    /// Entries of the gap ledger in a request; a day of a strap that comes and goes.
+    /// Most entries of the gap ledger in a request, of a destination that takes as many samples; a day of a strap
+    /// that comes and goes.
     static let ledgerEntriesMax = 500
 
     /// The longest sleep: bounds what a wrongly computed deadline can cost.
@@ -57,6 +59,7 @@ public actor DeliveryRunner {
         self.clock = clock
         self.logger = logger
         resolution = Resolution(stored: enrollment.terms.resolution)
+        ledgerLimit = Self.ledgerLimit(settings)
         servesMany = enrollment.terms.kind == .practitionerKey || destination.servesMany
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         delivery = Delivery(
@@ -320,26 +323,55 @@ public actor DeliveryRunner {
             delivery.trouble == nil
         else { return }
         ledgerDue = uptime + Self.ledgerPause
+        // An assignment with an entry that is not taken goes no further in this round; the others do.
+        var stuck: Set<Int64> = []
         do {
             while !Task.isCancelled {
                 let entries = try await queue.nextLedgerEntries(
-                    enrollment: enrollmentID, limit: Self.ledgerEntriesMax)
-                guard !entries.isEmpty else { return }
+                    enrollment: enrollmentID, limit: ledgerLimit, except: stuck)
+                guard !entries.isEmpty else {
+                    ledgerLimit = Self.ledgerLimit(delivery.settings)
+                    if stuck.isEmpty { ledgerFault = nil }
+                    return
+                }
                 switch await destination.deliver(ledger: entries) {
                 case .stored:
                     try await queue.settleLedger(enrollment: enrollmentID, entries)
-                    ledgerFault = nil
-                case .failed(let fault):
-                    if ledgerFault == nil {
-                        logger.warning("deliver gap ledger", metadata: ["fault": "\(fault)"])
+                case .partly(let taken, let fault):
+                    noteLedgerFault(fault)
+                    var settled: [LedgerEntry] = []
+                    for (index, entry) in entries.enumerated()
+                    where !stuck.contains(entry.assignmentID) {
+                        if index < taken.count, taken[index] {
+                            settled.append(entry)
+                        } else {
+                            stuck.insert(entry.assignmentID)
+                        }
                     }
-                    ledgerFault = fault
+                    try await queue.settleLedger(enrollment: enrollmentID, settled)
+                case .tooMany(let fault):
+                    ledgerLimit = max(entries.count / 2, 1)
+                    noteLedgerFault(fault)
+                    return
+                case .failed(let fault):
+                    noteLedgerFault(fault)
                     return
                 }
             }
         } catch {
             logger.error("deliver gap ledger", metadata: ["fault": "\(error)"])
         }
+    }
+
+    private func noteLedgerFault(_ fault: String) {
+        if ledgerFault == nil {
+            logger.warning("deliver gap ledger", metadata: ["fault": "\(fault)"])
+        }
+        ledgerFault = fault
+    }
+
+    private static func ledgerLimit(_ settings: DeliverySettings) -> Int {
+        min(ledgerEntriesMax, max(settings.batchSamplesMax, 1))
     }
 
     /// Notes once a minute how much waits.

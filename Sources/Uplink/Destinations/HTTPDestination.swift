@@ -114,6 +114,10 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         case .answered(_, .stored): return .stored
         case .answered(_, .each(let entries)) where entries.allSatisfy(\.isTaken):
             return .stored
+        case .answered(_, .each(let entries)):
+            return .partly(entries.map(\.isTaken), fault ?? "some are refused")
+        case .answered(_, .tooLarge), .stopped(.unanswered):
+            return .tooMany(fault ?? "no answer")
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
         case .answered, .stopped: return .failed(fault ?? "no answer")

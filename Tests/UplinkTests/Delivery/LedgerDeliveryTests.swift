@@ -12,6 +12,10 @@ private actor LedgerDestination: Destination {
     nonisolated let mayRace = false
     var samplesAnswer: DeliveryAnswer?
     var ledgerFault: String?
+    /// The assignment of which it takes nothing.
+    private var unknown: Int64?
+    private var entriesMax = Int.max
+    private(set) var sizes: [Int] = []
     private(set) var points = 0
     private(set) var entries: [LedgerEntry] = []
     private(set) var attempts = 0
@@ -23,6 +27,9 @@ private actor LedgerDestination: Destination {
         ledgerFault = ledger
     }
 
+    func know(allBut assignment: Int64?) { unknown = assignment }
+    func take(atMost entries: Int) { entriesMax = entries }
+
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         if let samplesAnswer { return samplesAnswer }
         self.points += points.count
@@ -32,8 +39,11 @@ private actor LedgerDestination: Destination {
     func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
         attempts += 1
         if let ledgerFault { return .failed(ledgerFault) }
-        self.entries += entries
-        return .stored
+        sizes.append(entries.count)
+        guard entries.count <= entriesMax else { return .tooMany("too large") }
+        self.entries += entries.filter { $0.assignmentID != unknown }
+        let taken = entries.map { $0.assignmentID != unknown }
+        return taken.contains(false) ? .partly(taken, "the patient is unknown") : .stored
     }
 
     func isHealthy() async -> Bool { true }
@@ -47,9 +57,13 @@ private actor LedgerDestination: Destination {
         let queue: SampleQueue
         let destination: LedgerDestination
         let runner: DeliveryRunner
+        private(set) var assignments: [Int64] = []
 
-        /// A strap of which there is data, a silence of a minute, and data.
-        init(takesLedger: Bool = true) async throws {
+        /// Straps of which there is data, a silence of a minute, and data.
+        init(
+            takesLedger: Bool = true, straps: Int = 1, pauses: [Int] = [1, 1, 60, 1, 1],
+            settings: DeliverySettings = DeliverySettings()
+        ) async throws {
             scratch = try Scratch()
             queue = try SampleQueue(
                 path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
@@ -57,21 +71,25 @@ private actor LedgerDestination: Destination {
                 EnrollmentTerms(
                     name: "e", kind: .destination, origin: "file:///e", fhirBase: "", patient: "1",
                     identifierSystem: "i"))
-            let sensor = try await queue.addSensor(
-                address: "A0:9E:1A:00:00:01", details: SensorDetails())
-            let assignment = try await queue.assign(
-                sensor: sensor.id, enrollment: enrollment.id)
-            for pause in [1, 1, 60, 1, 1] {
+            for strap in 1...straps {
+                let sensor = try await queue.addSensor(
+                    address: "A0:9E:1A:00:00:0\(strap)", details: SensorDetails())
+                assignments.append(
+                    try await queue.assign(sensor: sensor.id, enrollment: enrollment.id).id)
+            }
+            for pause in pauses {
                 clock.advance(by: .seconds(pause))
-                try await queue.append(contentsOf: [
-                    Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
-                ])
+                let now = clock.read()
+                try await queue.append(
+                    contentsOf: assignments.map {
+                        Arrival(assignmentID: $0, at: now, frame: [0, 60])
+                    })
             }
             try await queue.flush()
             destination = LedgerDestination(takesLedger: takesLedger)
             runner = DeliveryRunner(
                 enrollment: enrollment, queue: queue, destination: destination, clock: clock,
-                logger: .quiet)
+                logger: .quiet, settings: settings)
         }
 
         func pass(_ seconds: Int) async {
@@ -121,6 +139,51 @@ private actor LedgerDestination: Destination {
         await scene.destination.set(samples: answer, ledger: nil)
         for _ in 0..<20 { await scene.pass(60) }
         #expect(await scene.destination.attempts == 0)
+        try await scene.queue.close()
+    }
+
+    /// The ledger of all patients stopped for good when the server did not know one of them.
+    @Test func aPatientWhomTheServerDoesNotKnowHoldsUpTheOwnLedgerAlone() async throws {
+        let scene = try await Scene(straps: 3)
+        let unknown = scene.assignments[1]
+        await scene.destination.know(allBut: unknown)
+        _ = await scene.runner.advance()
+        let fault = "gaps are not taken: the patient is unknown"
+        #expect(await scene.destination.entries.map(\.assignmentID) == [1, 3])
+        #expect(await scene.runner.facts.partialFault == fault)
+        // Nothing of the others' comes twice, and their days go out.
+        for _ in 0..<3 { await scene.pass(86_400) }
+        let told = await scene.destination.entries.dropFirst(2)
+        #expect(Set(told.map(\.assignmentID)) == [1, 3])
+        let days = told.filter { if case .coverage = $0.content { true } else { false } }
+        #expect(days.count == told.count && days.count >= 4)
+        #expect(await scene.runner.facts.partialFault == fault)
+        await scene.destination.know(allBut: nil)
+        await scene.pass(300)
+        let late = await scene.destination.entries.filter { $0.assignmentID == unknown }
+        #expect(late.count == 1 + days.count / 2)
+        #expect(await scene.runner.facts.partialFault == nil)
+        try await scene.queue.close()
+    }
+
+    /// A destination of 100 samples a request got 500 entries.
+    @Test func aRequestHasNoMoreEntriesThanItMayHaveSamples() async throws {
+        var settings = DeliverySettings()
+        settings.batchSamplesMax = 2
+        let scene = try await Scene(pauses: [1, 60, 60, 60, 60, 60], settings: settings)
+        for _ in 0..<5 { await scene.pass(60) }
+        #expect(await scene.destination.sizes == [2, 2, 1])
+        try await scene.queue.close()
+    }
+
+    /// The same 500 entries went again and again to a proxy that takes less.
+    @Test func entriesThatAreTooManyGoInSmallerRequests() async throws {
+        let scene = try await Scene(pauses: [1, 60, 60, 60, 60, 60])
+        await scene.destination.take(atMost: 1)
+        for _ in 0..<20 { await scene.pass(60) }
+        #expect(await scene.destination.sizes == [5, 2, 1, 1, 1, 1, 1])
+        #expect(await scene.destination.entries.count == 5)
+        #expect(await scene.runner.facts.partialFault == nil)
         try await scene.queue.close()
     }
 

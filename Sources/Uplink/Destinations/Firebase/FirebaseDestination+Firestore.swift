@@ -19,8 +19,11 @@ extension FirebaseDestination {
         let sent = await commit(count: entries.count) { documents in
             for entry in entries { documents.write(entry) }
         }
-        if case .answered(_, .stored) = sent { return .stored }
-        return .failed(fault ?? "no answer")
+        switch sent {
+        case .answered(_, .stored): return .stored
+        case .answered(_, .tooLarge), .stopped(.unanswered): return .tooMany(fault ?? "no answer")
+        case .answered, .stopped: return .failed(fault ?? "no answer")
+        }
     }
 
     private func commit(

@@ -193,6 +193,45 @@ import Testing
         #expect(answer == .unclear("200"))
     }
 
+    /// The whole ledger waited for one entry.
+    @Test func aPatientWhomTheServerDoesNotKnowIsSaidEntryByEntry() async throws {
+        let (parts, _) = Self.parts { _ in
+            .json(
+                200,
+                KindFixture.batch([
+                    (201, ""), (422, KindFixture.outcome("not-found", "Patient/2 is unknown")),
+                    (200, ""),
+                ]))
+        }
+        let entries = (1...3).map {
+            LedgerEntry(
+                id: "e\($0)", sensorID: 3, patient: nil,
+                .gap(.clockUnknown, from: nil, until: nil, length: nil))
+        }
+        let answer = try await KindFixture.make("fhir").make(parts).deliver(ledger: entries)
+        guard case .partly([true, false, true], let fault) = answer else {
+            Issue.record("\(answer)")
+            return
+        }
+        #expect(fault.hasSuffix("Patient/# is unknown"))
+    }
+
+    @Test func aBatchOfTheLedgerThatIsTooLargeMayGoInParts() async throws {
+        let entry = LedgerEntry(
+            id: "e", sensorID: 3, patient: nil,
+            .gap(.clockUnknown, from: nil, until: nil, length: nil))
+        for answer in [.json(413, "{}"), .failure(.timeout)]
+            as [Result<HTTPAnswer, TransportFault>]
+        {
+            let (parts, _) = Self.parts { _ in answer }
+            let said = try await KindFixture.make("fhir").make(parts).deliver(ledger: [entry])
+            guard case .tooMany = said else {
+                Issue.record("\(said)")
+                continue
+            }
+        }
+    }
+
     // MARK: - Trying it
 
     @Test func aServerThatCanDoAllIsAdded() async throws {
