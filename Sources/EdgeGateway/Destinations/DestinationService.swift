@@ -47,6 +47,14 @@ struct DestinationService: Sendable {
                 code: .nameTaken, message: "the name \(name) is another destination's",
                 advice: "choose another --name; edge-gateway destination list")
         }
+        let fields = type(of: kind).fields
+        if let same, let field = fields.first(where: { $0.differs(in: ask.settings, from: same) }) {
+            throw ProblemReport(
+                code: .badDestination,
+                message: "\(field.name) of the destination \(name) cannot change",
+                advice: "choose another --name; or first edge-gateway destination remove \(name), "
+                    + "which ends its link")
+        }
         let file = Self.file(of: kind)
         if let file,
             let other = existing.first(where: { $0.terms.writes(to: file) && $0.id != same?.id })
@@ -58,7 +66,6 @@ struct DestinationService: Sendable {
         // A delivery holds its file locked; only a new one is tried.
         let isOpen = file.map { same?.terms.writes(to: $0) ?? false } ?? false
         let probe = isOpen ? nil : try await probing.probe(kind, insteadOf: same)
-        let fields = type(of: kind).fields
         let secrets = Set(fields.filter { $0.isSecret }.map { $0.name })
         let terms = try terms(ask, name, kind, insteadOf: same, secrets)
         guard !terms.takesEveryStrap || !kind.servesOnePatient else {
@@ -220,6 +227,13 @@ struct DestinationService: Sendable {
         logger.warning(
             "destination still shown to others",
             metadata: ["enrollment": "\(enrollment.terms.name)"])
+    }
+}
+
+extension SettingField {
+    /// Whether a destination has another value that is for good.
+    fileprivate func differs(in given: [String: String], from destination: Enrollment) -> Bool {
+        isFixed && value(in: given) != value(in: destination.terms.settingValues)
     }
 }
 

@@ -18,14 +18,27 @@ public struct SettingField: Sendable, Hashable {
     public let need: Need
     /// Whether it is kept in a file of mode 0600 and shown nowhere.
     public let isSecret: Bool
+    /// Whether a destination has one value of it for good: with another one it would leave behind what it shows.
+    public let isFixed: Bool
     /// A description, one line.
     public let help: String
 
-    init(_ name: String, _ need: Need, isSecret: Bool = false, _ help: String) {
+    init(
+        _ name: String, _ need: Need, isSecret: Bool = false, isFixed: Bool = false,
+        _ help: String
+    ) {
         self.name = name
         self.need = need
         self.isSecret = isSecret
+        self.isFixed = isFixed
         self.help = help
+    }
+
+    /// Its value among those given, or what is taken when it is left out; nil if there is neither.
+    public func value(in given: [String: String]) -> String? {
+        if let value = given[name], !value.isEmpty { return value }
+        if case .standard(let value) = need { return value }
+        return nil
     }
 
     /// One that has to be given.

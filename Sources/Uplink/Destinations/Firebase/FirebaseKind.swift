@@ -28,7 +28,7 @@ public struct FirebaseKind: DestinationKind {
             "the database, such as https://PROJECT-default-rtdb.firebaseio.com, or "
                 + "https://firestore.googleapis.com/v1/projects/PROJECT/databases/(default)"),
         SettingField(
-            "store", .standard(Store.realtime.rawValue),
+            "store", .standard(Store.realtime.rawValue), isFixed: true,
             "realtime, or firestore: a document a heart rate, and the gap ledger"),
         SettingField("key", isSecret: true, "the project's web API key"),
         SettingField("email", .optional, "the user that the gateway writes as"),

@@ -1,0 +1,54 @@
+import Foundation
+import OfflineQueue
+import Testing
+import Uplink
+
+@testable import EdgeGateway
+
+@Suite struct DestinationServiceTests {
+    private static let shared = [
+        "url": "http://127.0.0.1:9", "store": "realtime", "email": "gw@clinic.example",
+        "share": "yes",
+    ]
+    private static let secrets = [
+        "key": "hush", "password": "hush", "share-id": "0123456789abcdef0123456789abcdef",
+    ]
+
+    /// The public stream stayed, and what named it was overwritten: nobody could end it any more.
+    @Test func aDestinationThatIsSharedDoesNotBecomeOneOfAnotherStore() async throws {
+        try await ServerFixture.run { fixture in
+            let gateway = fixture.gateway
+            var terms = EnrollmentTerms(
+                name: "firebase", kind: .destination, origin: "http://127.0.0.1:9", fhirBase: "",
+                identifierSystem: "urn:x")
+            terms.system = "firebase"
+            terms.settings = String(
+                decoding: try JSONEncoder().encode(Self.shared), as: UTF8.self)
+            let stored = try await gateway.enrollmentChanges.begin(
+                terms, insteadOf: nil,
+                .secrets(DestinationSecrets(values: Self.secrets.mapValues { Secret($0) })))
+            let firestore = [
+                "url": "http://127.0.0.1:9/v1/projects/p/databases/(default)",
+                "store": "firestore", "email": "gw@clinic.example", "key": "hush",
+                "password": "hush",
+            ]
+            let problem = await #expect(throws: ProblemReport.self) {
+                _ = try await gateway.destinationService.add(
+                    DestinationAddRequest(kind: "firebase", settings: firestore))
+            }
+            #expect(problem?.message == "store of the destination firebase cannot change")
+            #expect(problem?.advice.contains("destination remove firebase") == true)
+            let file = gateway.enrollmentChanges.secretFile(of: stored.id)
+            #expect(try file.load().values["share-id"]?.revealed == Self.secrets["share-id"])
+            // The same store under the same name gets as far as the server, which is not there.
+            let again = await #expect(throws: ProblemReport.self) {
+                var settings = Self.shared.merging(Self.secrets) { $1 }
+                settings["store"] = nil
+                _ = try await gateway.destinationService.add(
+                    DestinationAddRequest(kind: "firebase", settings: settings))
+            }
+            #expect(again?.message.contains("cannot change") == false)
+            await gateway.deliveries.stopAll()
+        }
+    }
+}
