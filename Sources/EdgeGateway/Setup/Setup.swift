@@ -49,11 +49,15 @@ struct Setup {
 
     /// The line that a person types; an empty one is an answer.
     private func ask(_ question: String) async throws -> String {
-        guard let line = await Terminal.ask(question)?.trimmingCharacters(in: .whitespaces) else {
-            throw Left()
-        }
-        if ["q", "quit"].contains(line.lowercased()) { throw Left() }
-        return line
+        try answer(await Terminal.ask(question))
+    }
+
+    /// What a person typed; the end of input leaves as well.
+    private func answer(_ line: String?) throws -> String {
+        guard let text = line?.trimmingCharacters(in: .whitespaces),
+            !["q", "quit"].contains(text.lowercased())
+        else { throw Left() }
+        return text
     }
 
     /// Says why something did not work, and that it can be tried again.
@@ -98,12 +102,18 @@ struct Setup {
         let report: EnrollmentReport? = try await trying {
             switch choice {
             case "1":
-                let link = try CredentialSource.typed("The link (it is not shown): ")
+                let link = try answer(CredentialSource.typed("The link (it is not shown): "))
                 return try await enroll(link)
             case "2":
-                return try await enroll(
-                    try CredentialSource.link(inPicture: try await ask("Which file? ")))
-            case "3": return try await WebEnrollment(daemon: daemon).run(name: nil, resolution: nil)
+                var file = try await ask("Which file? ")
+                // No shell expands what is typed here.
+                if file.hasPrefix("~/"), let home = ProcessInfo.processInfo.environment["HOME"] {
+                    file = home + file.dropFirst()
+                }
+                return try await enroll(try CredentialSource.link(inPicture: file))
+            case "3":
+                Terminal.print("   (Ctrl-C leaves)")
+                return try await WebEnrollment(daemon: daemon).run(name: nil, resolution: nil)
             case let link where link.hasPrefix("http"): return try await enroll(link)
             default:
                 throw CommandFailure(
@@ -152,12 +162,15 @@ struct Setup {
         let nearby = NearbyList()
         let listening = Task { await listen(nearby) }
         defer { listening.cancel() }
+        // The list ends with the first question.
+        var question = ""
         while true {
-            let text = try await ask("")
+            let text = try await ask(question)
             let address = try await trying {
                 try Choosing.strapNearby.choose(text, among: await nearby.named)
             }
             if let address { return address }
+            question = "Which? "
         }
     }
 
