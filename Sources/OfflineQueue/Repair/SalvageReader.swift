@@ -64,6 +64,9 @@ public final class SalvageReader {
     private var isReadable = true
     private var gapsHanded = 0
     private var hasHandedFrames = false
+    /// Whether SQLite read the samples to their end, and how many of the store's own were handed out.
+    private var isTreeSound = true
+    private var handed = 0
     /// Bounds the memory for the count of damaged rows, not the salvage.
     private static let damagedMax = 100_000
     private static let batchRows = 1_000
@@ -227,7 +230,7 @@ public final class SalvageReader {
         /// Of the run that was the last to begin.
         var lastNonce: Int64?
         var lastEnd: Uptime?
-        /// Whether nothing of the files was damaged.
+        /// Whether nothing of the files was damaged, and every sample of their books was read.
         var isWhole: Bool
     }
 
@@ -236,7 +239,18 @@ public final class SalvageReader {
         return Rest(
             unread: unread, refused: refused(), lastNonce: SegmentRow.number(last, "nonce"),
             lastEnd: last["ended_uptime_us"].flatMap(Uptime.fromDatabaseValue),
-            isWhole: source.isComplete)
+            isWhole: source.isComplete && isTreeSound && handed == booked)
+    }
+
+    /// The samples that the store has by its own books: of a page of zeros nothing else says that it had any.
+    private var booked: Int64 {
+        (source.rows["segment"] ?? [:]).values.reduce(0) { sum, row in
+            guard let assignment = SegmentRow.number(row, "assignment"),
+                !erased.contains(assignment)
+            else { return sum }
+            return sum &+ (SegmentRow.number(row, "stored") ?? 0)
+                &- (SegmentRow.number(row, "pruned") ?? 0)
+        }
     }
 
     private func frameWithoutNumber(
@@ -269,6 +283,7 @@ public final class SalvageReader {
                 cursor = rows.last.map { max($0.id, id &+ step) }
                 return rows
             } catch {
+                isTreeSound = false
                 if QueueError("salvage store", error).code == .inputOutput { isReadable = false }
             }
             // A page that SQLite cannot read: on behind it.
@@ -319,11 +334,11 @@ public final class SalvageReader {
             if !isOurs || sample.segment > erasedThrough { orphaned += 1 }
             return nil
         }
-        // Its deletion was committed.
-        guard sample.id > segment.row.prunedThrough else { return nil }
-        if !isOurs { strangerLines += 1 }
-        return ExportLine(
-            sample, segment.exported, letters: isOurs ? letters[sample.id] ?? [:] : [:])
+        // Its deletion was committed. Pruning leaves the dead letters behind its cursor.
+        let letters = isOurs ? letters[sample.id] : nil
+        guard sample.id > segment.row.prunedThrough || letters != nil else { return nil }
+        if isOurs { handed += 1 } else { strangerLines += 1 }
+        return ExportLine(sample, segment.exported, letters: letters ?? [:])
     }
 
     /// The key with which it is intact; nil if it is damaged.

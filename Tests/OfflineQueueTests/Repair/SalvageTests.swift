@@ -606,6 +606,44 @@ struct SalvageTests {
         try await queue.close()
     }
 
+    /// Pruning leaves their rows behind its cursor, and a salvage left them out.
+    @Test func deadLettersThatArePrunedAroundAreSaved() async throws {
+        let world = try await SalvageWorld(store, clock)
+        var queue = try await store.open(clock, bootID: "boot-2")
+        let strap = world.worn[0]
+        let elsewhere = try await queue.enroll(.elsewhere())
+        try await queue.add(destination: elsewhere.id, to: strap.assignment.id, from: .now)
+        for bpm in UInt8(60)..<63 { try await queue.beat(strap.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        let batch = try await queue.nextBatch(enrollment: elsewhere.id, limit: 10)
+        try await queue.settle(
+            enrollment: elsewhere.id,
+            batch.enumerated().map { number, sample in
+                SettledSample(
+                    sample, number == 0 ? .dead(reason: "r", diagnostics: "d") : .delivered)
+            })
+        try await world.deliverAll(queue)
+        _ = try await queue.purgeSettled()
+        let letters = try await queue.deadLetters()
+        #expect(letters.count == 6)
+        let back = try #require(letters.last { $0.enrollmentID == strap.enrollment.id })
+        try await queue.requeue(deadLetters: [back.sampleID])
+        try await queue.close()
+        #expect(try store.number("SELECT count(*) FROM sample") == 6)
+        try overwrite(page: 0)
+        queue = try await store.open(clock, bootID: "boot-3")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == 6 && report.unknown == 0, "\(report)")
+        #expect(
+            Set(try await queue.deadLetters().map { "\($0.uuid) \($0.enrollmentID ?? 0)" })
+                == Set(
+                    letters.filter { $0.sampleID != back.sampleID }
+                        .map { "\($0.uuid) \($0.enrollmentID ?? 0)" }))
+        #expect(try await world.deliverAll(queue).map(\.uuid) == [back.uuid])
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+    }
+
     @Test func countersThatContradictTheRowsDoNotStopRecording() async throws {
         let world = try await SalvageWorld(store, clock)
         // A flipped bit in a counter: the next commit would break the schema's check.

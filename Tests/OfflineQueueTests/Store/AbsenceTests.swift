@@ -1,6 +1,7 @@
 import Basics
 import FaultyDisk
 import Foundation
+import GRDB
 import Testing
 
 @testable import OfflineQueue
@@ -396,6 +397,42 @@ struct AbsenceTests {
         #expect(try await queue.balance().stored == (isGarbage ? 50 : 51))
         #expect(Set(asides) == [strangers, own])
         #expect(try Data(contentsOf: URL(fileURLWithPath: own)) == bytes)
+        let report = try #require(await queue.health().salvage)
+        #expect(report.isDone && report.unknown == nil, "\(report)")
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// A page of zeros says nothing of what it held: the file was deleted with it.
+    @Test func whatWasSetAsideStaysIfNotAllOfItsSamplesAreFound() async throws {
+        let worn = try await prepare(isKilled: false)
+        let disk = try BadDisk(store.directory, seed: 1)
+        var queue = try await open()
+        disk.fail(FAULTY_DISK_FULL, perThousand: 1_000)
+        try await beat(queue, worn, 200)
+        guard case .setAside(200, _) = await queue.closeSettingAside() else {
+            Issue.record("not set aside")
+            return
+        }
+        disk.fail(0)
+        let file = try #require(asides.first)
+        let database = try DatabaseQueue(path: file)
+        let leaf = try await database.read { db in
+            try Int.fetchAll(
+                db,
+                sql: """
+                    SELECT pageno - 1 FROM dbstat WHERE name = 'sample' AND pagetype = 'leaf'
+                    ORDER BY 1
+                    """)
+        }.dropLast().last
+        try database.close()
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: file))
+        try handle.seek(toOffset: UInt64(try #require(leaf) * StoreFile.newPageBytes))
+        try handle.write(contentsOf: Data(count: StoreFile.newPageBytes))
+        try handle.close()
+        queue = try await open()
+        try await takeUp(queue)
+        #expect((200..<250).contains(try await queue.balance().stored))
+        #expect(asides == [file])
         let report = try #require(await queue.health().salvage)
         #expect(report.isDone && report.unknown == nil, "\(report)")
         #expect(try await queue.audit().isClean)
