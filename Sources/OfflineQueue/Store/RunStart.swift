@@ -77,7 +77,7 @@ struct RunStart: Sendable {
     static func lastSample(_ db: Database) throws -> Int64 {
         let last = try lastGiven(db)
         let highest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
-        guard highest <= last, last < SampleIdentity.sampleMax else {
+        guard highest <= last else {
             throw QueueError(.corrupt, "begin run", "samples and segments do not agree")
         }
         let lastRun = try Int64.fetchOne(db, sql: "SELECT max(id) FROM run") ?? 0
@@ -88,14 +88,20 @@ struct RunStart: Sendable {
         return last
     }
 
-    /// The same by the segments alone.
+    /// The same by the segments alone. Throws `corrupt` for a number after which there is none: a sidecar that had it
+    /// would leave no store any number.
     static func lastGiven(_ db: Database) throws -> Int64 {
         let erased = "SELECT number FROM erased_until WHERE kind = 'sample'"
-        return try Int64.fetchOne(
-            db,
-            sql: """
-                SELECT max(coalesce((SELECT max(last_sample) FROM segment), 0),
-                    coalesce((\(erased)), 0))
-                """) ?? 0
+        let last =
+            try Int64.fetchOne(
+                db,
+                sql: """
+                    SELECT max(coalesce((SELECT max(last_sample) FROM segment), 0),
+                        coalesce((\(erased)), 0))
+                    """) ?? 0
+        guard last < SampleIdentity.sampleMax else {
+            throw QueueError(.corrupt, "find last sample", "its number cannot be")
+        }
+        return last
     }
 }

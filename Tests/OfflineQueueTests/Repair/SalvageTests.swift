@@ -644,6 +644,27 @@ struct SalvageTests {
         #expect(audit.isClean, "\(audit)")
     }
 
+    /// It was in the notes as well then, and no store that was made of them could begin a run.
+    @Test func aNumberThatNoSampleHasIsNotWrittenDown() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        try store.execute(
+            """
+            PRAGMA ignore_check_constraints = ON;
+            UPDATE segment SET last_sample = \(Int64.max - 1)
+            """)
+        try await queue.close()
+        for _ in 0..<2 {
+            queue = try await store.open(clock, bootID: "boot-2")
+            try await queue.beat(worn.assignment, clock)
+            try await queue.close()
+        }
+        #expect(try store.number("SELECT count(*) FROM sample") == 3)
+        #expect(try #require(try Sidecar.newest(besides: store.path)).lastSample < 100)
+    }
+
     @Test func countersThatContradictTheRowsDoNotStopRecording() async throws {
         let world = try await SalvageWorld(store, clock)
         // A flipped bit in a counter: the next commit would break the schema's check.
