@@ -12,6 +12,7 @@ typedef struct {
     uint64_t random;
     int faults;
     int per_thousand;
+    int refuses_opening;
     // Changes that succeed before every later one fails; negative: not counted.
     int64_t changes_left;
     int64_t failures;
@@ -155,6 +156,9 @@ static int vfs_open(
     file->pMethods = NULL;
     int disk = disk_of(path);
     if (disk < 0) return below->xOpen(below, path, file, flags, flags_out);
+    const char *end = strrchr(path, '.');
+    if (flags & SQLITE_OPEN_MAIN_DB && disks[disk].refuses_opening && end && strcmp(end, ".new"))
+        return SQLITE_IOERR;
     ((File *)file)->handle = disk;
     int result = below->xOpen(below, path, real(file), flags, flags_out);
     if (real(file)->pMethods) file->pMethods = &methods;
@@ -205,6 +209,12 @@ void faulty_disk_fail_after(int handle, int fault, int64_t changes) {
     pthread_mutex_lock(&lock);
     disks[handle].faults = fault;
     disks[handle].changes_left = changes;
+    pthread_mutex_unlock(&lock);
+}
+
+void faulty_disk_refuse_opening(int handle, int is_refused) {
+    pthread_mutex_lock(&lock);
+    disks[handle].refuses_opening = is_refused;
     pthread_mutex_unlock(&lock);
 }
 

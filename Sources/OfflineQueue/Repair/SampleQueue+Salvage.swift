@@ -103,13 +103,17 @@ struct Saving: Sendable {
             sql: """
                 UPDATE salvage SET carried = max(0, ? - iif(stored IS NULL, 0, ?)), damaged = ?,
                     orphaned = ?, is_done = 1, fault = ?, is_acknowledged = 0,
-                    stored = stored + max(0, ? - stored_through)
+                    stored = stored + max(0, ? - stored_through),
+                    is_exact = is_exact AND EXISTS
+                        (SELECT 1 FROM run WHERE nonce = ? AND is_imported = 0)
                 WHERE id = ?
                 """,
             arguments: [
                 carried, unread.strangers, unread.damaged, orphaned,
                 unread.isReadable ? nil : "the disk does not let all of the files be read",
-                unread.last, id,
+                unread.last,
+                // Of a run that the registry did not know, nobody counted the samples.
+                rest.lastNonce, id,
             ])
         return false
     }
@@ -168,10 +172,12 @@ extension SampleQueue {
         try? flush()
         saving = next
         let place = Evidence(of: store.path).place(of: next.file)
+        // The files of the sidecar may be older, if the disk did not take the newest.
+        let known = Evidence.isAside(next.file) ? nil : sidecar.newest
         let openings = store.openings
         guard settings.staysAvailable else {
             do throws(QueueError) {
-                let reader = try SalvageReader(path: place)
+                let reader = try SalvageReader(path: place, sidecar: known)
                 while let piece = reader.nextPiece() { try save(piece, openings) }
                 try endSaving(reader.rest, openings)
             } catch {
@@ -181,7 +187,7 @@ extension SampleQueue {
         }
         Task.detached(priority: .utility) { [self] in
             do throws(QueueError) {
-                let reader = try SalvageReader(path: place)
+                let reader = try SalvageReader(path: place, sidecar: known)
                 while let piece = reader.nextPiece() { try await save(piece, openings) }
                 try await endSaving(reader.rest, openings)
             } catch {

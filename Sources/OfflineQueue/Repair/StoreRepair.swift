@@ -14,6 +14,8 @@ struct StoreRepair: Sendable {
 
     /// Damage that some call met, until a fresh store has taken the place.
     private(set) var damage: QueueError?
+    /// Why the files were renamed that a fresh store is to replace; nil once it is open.
+    private(set) var replacementCause: QueueError?
     /// The latest salvage, until it is acknowledged.
     var salvage: SalvageReport?
     /// Other damage that was not acknowledged yet.
@@ -27,7 +29,7 @@ struct StoreRepair: Sendable {
 
     /// The state that a run finds at its start.
     mutating func begin(_ start: RunStart, _ findings: StoreFindings) {
-        damage = nil
+        (damage, replacementCause) = (nil, nil)
         deviceFailing = [:]
         salvage = start.salvage
         self.findings = findings
@@ -75,6 +77,13 @@ struct StoreRepair: Sendable {
     }
 
     mutating func replaced(uptime: Uptime) { replacedUptime = uptime }
+
+    /// The broken files have another name: what is found in their place from now on is another store.
+    mutating func setAside(because cause: QueueError, uptime: Uptime) {
+        (damage, replacementCause) = (nil, cause)
+        deviceFailing = [:]
+        replaced(uptime: uptime)
+    }
 
     // MARK: - Findings
 

@@ -127,12 +127,13 @@ extension SampleQueue {
             bootID: run.bootID, nonce: run.nonce)
         if run.hasBegun { ledgers.doubtAll() }
         let (database, begun) = try opening.begin(
-            replacing: repair.damage,
+            replacing: repair.damage, after: repair.replacementCause,
             mayReplace: repair.mayReplace(uptime: uptime),
             known: run.hasBegun || aside != nil
                 ? sidecar.newest?.counting(
                     through: segments.nextSample - 1, at: clock.read().wall) : nil,
-            written: run.hasBegun ? { [ledgers] in ledgers.written($0) } : nil)
+            written: run.hasBegun ? { [ledgers] in ledgers.written($0) } : nil
+        ) { repair.setAside(because: $0, uptime: uptime) }
         let wearers: [Int64?]
         do {
             wearers = try database.unsafeRead { [arrivals = buffer.arrivals] db in

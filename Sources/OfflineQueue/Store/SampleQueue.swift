@@ -194,7 +194,7 @@ public actor SampleQueue {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
             let uptime = started.uptime
-            let known = try? Sidecar.newest(besides: path)
+            let known = Sidecar.find(besides: path).newest
             sidecar = KeptSidecar(known, uptime: uptime)
             store = try StoreConnection(
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,

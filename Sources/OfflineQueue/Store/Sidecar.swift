@@ -210,31 +210,43 @@ struct Sidecar: Codable, Sendable {
     /// Writes it over the older one of the two files.
     mutating func write(besides store: String) throws(QueueError) {
         // To read what is there takes as long as to write it.
-        if generation == 0 { generation = (try? Self.newest(besides: store))?.generation ?? 0 }
-        generation += 1
+        var next = self
+        if generation == 0 { next.generation = Self.find(besides: store).newest?.generation ?? 0 }
+        next.generation += 1
         do {
-            let payload = try JSONEncoder().encode(self)
+            let payload = try JSONEncoder().encode(next)
             try PrivateFile.replace(
-                Self.path(generation, besides: store),
+                Self.path(next.generation, besides: store),
                 with: PrivateFile.sealed(Self.magic, payload))
         } catch {
             throw QueueError("write registry", error)
         }
+        // What could not be written is tried again in the same place.
+        self = next
     }
 
     /// The newest there is; nil without one that is whole.
     ///
     /// - Throws: ``QueueError`` if one is there and cannot be read: the other may be from before a strap changed hands.
     static func newest(besides store: String) throws(QueueError) -> Sidecar? {
-        var newest: Sidecar?
-        for generation in [Int64(0), 1] {
-            guard let data = try PrivateFile.contents(path(generation, besides: store), magic),
-                let one = try? JSONDecoder().decode(Sidecar.self, from: data),
-                newest.map({ one.generation > $0.generation }) ?? true
-            else { continue }
-            newest = one
-        }
+        let (newest, unread) = find(besides: store)
+        if let unread { throw unread }
         return newest
+    }
+
+    /// The newest that can be read, and why another one that is there cannot.
+    static func find(besides store: String) -> (newest: Sidecar?, unread: QueueError?) {
+        var (newest, unread) = (Sidecar?.none, QueueError?.none)
+        for generation in [Int64(0), 1] {
+            do throws(QueueError) {
+                guard let data = try PrivateFile.contents(path(generation, besides: store), magic),
+                    let one = try? JSONDecoder().decode(Sidecar.self, from: data),
+                    newest.map({ one.generation > $0.generation }) ?? true
+                else { continue }
+                newest = one
+            } catch { unread = error }
+        }
+        return (newest, unread)
     }
 }
 

@@ -24,22 +24,25 @@ struct StoreOpening: Sendable {
     ///
     /// - Parameters:
     ///   - damage: what is known to be wrong with the store; nil: it is examined.
+    ///   - cause: why the store was set aside that was there before, by an earlier attempt.
     ///   - mayReplace: whether one that is found broken is set aside at once.
     ///   - ledgers: of a run that goes on: up to when the store had all of an assignment.
     ///   - known: what a run that goes on has of the sidecar.
+    ///   - setAside: called once nothing broken is in the store's place, before a fresh one is.
     func begin(
-        replacing damage: QueueError? = nil, mayReplace: Bool = true, known: Sidecar? = nil,
-        written: ((Int64) -> Uptime?)? = nil
+        replacing damage: QueueError? = nil, after cause: QueueError? = nil,
+        mayReplace: Bool = true, known: Sidecar? = nil, written: ((Int64) -> Uptime?)? = nil,
+        setAside: (QueueError) -> Void = { _ in }
     ) throws(QueueError) -> (database: DatabaseQueue, Begun) {
         let evidence = Evidence(of: path)
         try evidence.finish()
-        var (sidecar, unread) = (known, QueueError?.none)
-        if known == nil {
-            do throws(QueueError) {
-                sidecar = try Sidecar.newest(besides: path)
-            } catch { unread = error }
-        }
-        var broken: (file: String, cause: QueueError)?
+        // A fresh store from an older sidecar may give a strap to the patient before. What the device has not let be read
+        // for as long as it takes to call it broken will not be read.
+        let found = known == nil ? Sidecar.find(besides: path) : (newest: known, unread: nil)
+        let sidecar = found.newest
+        var why = damage ?? cause
+        let unread = sidecar != nil && why?.code == .inputOutput ? nil : found.unread
+        var proved: Sidecar?
         if StoreFile.isThere(path) {
             do throws(QueueError) {
                 if let damage { throw damage }
@@ -53,18 +56,24 @@ struct StoreOpening: Sendable {
                 }
             } catch {
                 guard damage != nil || error.isDamage, mayReplace else { throw error }
-                // A fresh store without its registry would know nobody.
-                if let unread { throw unread }
-                broken = (try evidence.setAside(at: started.wall), error)
+                if known == nil { proved = registry(at: path, sidecar, isOnly: unread != nil) }
+                if let unread, proved == nil { throw unread }
+                _ = try evidence.setAside(at: started.wall)
+                why = error
             }
+        } else if let unread {
+            throw unread
+        } else if known == nil, sidecar != nil, let file = evidence.files.last {
+            // A kill may have come between the renaming and the fresh store.
+            proved = registry(at: evidence.place(of: file), sidecar, isOnly: false)
         }
-        if let unread { throw unread }
-        let registry = known ?? broken.flatMap { self.registry(of: $0.file, sidecar) } ?? sidecar
+        let registry = known ?? proved ?? sidecar
+        if let why { setAside(why) }
         // With its run from the first moment on: what it says of the time before is there, or the store is not.
         let begun = try StoreFile.make(path) { database in
             try Schema.migrator.migrate(database)
             return try database.write { db in
-                try begin(db, sidecar, registry, broken?.cause ?? damage, written)
+                try begin(db, sidecar, registry, why, written)
             }
         }
         return (try open(), begun)
@@ -75,9 +84,12 @@ struct StoreOpening: Sendable {
     }
 
     /// The registry of the broken store itself, if it proves that it is whole, and is newer than the sidecar.
-    private func registry(of file: String, _ sidecar: Sidecar?) -> Sidecar? {
-        let path = Evidence(of: path).place(of: file)
-        guard let view = SalvageView(of: path, WriteAheadLog(of: path, readsIndex: true)) else {
+    ///
+    /// - Parameter isOnly: whether there is a newer sidecar that cannot be read. Then the log must be whole, at whose end
+    ///   the last change is.
+    private func registry(at path: String, _ sidecar: Sidecar?, isOnly: Bool) -> Sidecar? {
+        let log = WriteAheadLog(of: path, readsIndex: true)
+        guard !isOnly || log.damage == nil, let view = SalvageView(of: path, log) else {
             return nil
         }
         defer { view.remove() }
@@ -86,8 +98,9 @@ struct StoreOpening: Sendable {
         guard let found = try? database.read({ try Sidecar(proved: $0, at: started.wall) }) else {
             return nil
         }
-        return sidecar.map { found.change > $0.change && found.store == $0.store } ?? true
-            ? found : nil
+        guard let sidecar else { return found }
+        guard found.store == sidecar.store, found.change >= sidecar.change else { return nil }
+        return isOnly || found.change > sidecar.change ? found : nil
     }
 
     /// - Parameter registry: of the store before it, for one that has nothing yet.
@@ -110,7 +123,8 @@ struct StoreOpening: Sendable {
         }
         let rows = refused == 0 ? "" : "; \(refused) rows of who wears what were damaged"
         let isBroken = try noteEvidence(
-            db, sidecar, (cause?.cause ?? "it was found beside the store") + rows)
+            db, sidecar, (cause?.cause ?? "it was found beside the store") + rows,
+            isCounted: registry?.change == sidecar?.change)
         start.salvage = try SalvageReport.latest(db)
         if !isBroken { try reportMissing(db, sidecar, hadRuns, isFresh: isFresh, rows) }
         return Begun(
@@ -119,8 +133,10 @@ struct StoreOpening: Sendable {
     }
 
     /// Notes broken stores that lie beside this one and are not known to it yet. Returns whether there is one.
+    ///
+    /// - Parameter isCounted: whether no run is known to have followed the one that wrote the sidecar.
     private func noteEvidence(
-        _ db: Database, _ sidecar: Sidecar?, _ cause: String
+        _ db: Database, _ sidecar: Sidecar?, _ cause: String, isCounted: Bool
     ) throws -> Bool {
         let known = try String.fetchSet(db, sql: "SELECT broken_file FROM salvage")
         let files = Evidence(of: path).files.filter { !known.contains($0) }
@@ -135,7 +151,7 @@ struct StoreOpening: Sendable {
                 arguments: [
                     started.wall, file, cause.bounded,
                     isNewest ? sidecar?.samples : nil, isNewest ? sidecar?.lastSample : nil,
-                    isNewest ? sidecar?.at : nil, isNewest && sidecar?.isFinal == true,
+                    isNewest ? sidecar?.at : nil, isNewest && isCounted && sidecar?.isFinal == true,
                 ])
         }
         return !files.isEmpty

@@ -26,6 +26,8 @@ int faulty_disk_arm(const char *directory, uint64_t seed);
 void faulty_disk_set(int handle, int faults, int per_thousand);
 // So many changes succeed, then every one fails with `fault` (FULL or IO), until `faulty_disk_set`.
 void faulty_disk_fail_after(int handle, int fault, int64_t changes);
+// Whether SQLite may open none of the databases below the directory but new ones (`.new`).
+void faulty_disk_refuse_opening(int handle, int is_refused);
 // Operations that failed so far.
 int64_t faulty_disk_failures(int handle);
 void faulty_disk_disarm(int handle);

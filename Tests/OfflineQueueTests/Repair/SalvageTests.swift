@@ -644,6 +644,64 @@ struct SalvageTests {
         #expect(audit.isClean, "\(audit)")
     }
 
+    /// Keeps who wears what from being written down.
+    private func block(_ isBlocked: Bool) throws {
+        for number in 0..<2 {
+            let part = "\(store.path).registry-\(number).part"
+            if isBlocked {
+                try FileManager.default.createDirectory(
+                    atPath: "\(part)/in-the-way", withIntermediateDirectories: true)
+            } else {
+                try FileManager.default.removeItem(atPath: part)
+            }
+        }
+    }
+
+    /// The files were asked who wears what, and the run knew more.
+    @Test func aPairingThatCouldNotBeWrittenDownKeepsItsSamplesInASalvage() async throws {
+        let queue = try await store.open(clock)
+        let first = try await Worn(queue, 1)
+        try block(true)
+        let second = try await Worn(queue, 2)
+        for bpm in UInt8(60)..<80 {
+            for strap in [first, second] { try await queue.beat(strap.assignment, bpm: bpm, clock) }
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        try await queue.emptyLog()
+        for page in try pages(of: "assignment", leaves: true) { try overwrite(page: page) }
+        await queue.note(QueueError(.corrupt, "read", "as if a call had met damage"))
+        await queue.commitIfDue()
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == 40 && report.orphaned == 0, "\(report)")
+        #expect(try await queue.unboundSamples().isEmpty)
+        #expect(try await queue.deliverAll(second.enrollment.id).count == 20)
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// Nothing was said to be lost, by the count of the run before.
+    @Test(arguments: [false, true])
+    func whatARunStoredThatCouldNotWriteItDownIsNotSaidToBeNothing(isReadable: Bool) async throws {
+        let world = try await SalvageWorld(store, clock)
+        let before = try notes()
+        var queue = try await store.open(clock, bootID: "boot-2")
+        for bpm in UInt8(60)..<200 {
+            try await queue.beat(world.worn[0].assignment, bpm: bpm, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        try await queue.emptyLog()
+        try await queue.abandon()
+        // As if the disk had taken nothing of this run's beside the store.
+        for (url, data) in before { try data.write(to: url) }
+        let leaf = try #require(try pages(of: "sample", leaves: true).dropLast(2).last)
+        try overwrite(page: leaf)
+        if isReadable { try change(18) { _ in 3 } } else { try overwrite(page: 0) }
+        queue = try await store.open(clock, bootID: "boot-3")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.isDone && report.unknown == nil, "\(report)")
+    }
+
     /// It was in the notes as well then, and no store that was made of them could begin a run.
     @Test func aNumberThatNoSampleHasIsNotWrittenDown() async throws {
         var queue = try await store.open(clock)
@@ -663,6 +721,80 @@ struct SalvageTests {
         }
         #expect(try store.number("SELECT count(*) FROM sample") == 3)
         #expect(try #require(try Sidecar.newest(besides: store.path)).lastSample < 100)
+    }
+
+    /// Reading one of the two files fails as on a dying card.
+    private func spoil(_ generation: Int) throws {
+        let path = "\(store.path).registry-\(generation)"
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createSymbolicLink(
+            atPath: path, withDestinationPath: "/proc/self/mem")
+        #expect(Sidecar.find(besides: store.path).unread?.code == .inputOutput)
+    }
+
+    /// Nothing was recorded for ever.
+    @Test(arguments: [0, 1])
+    func notesThatCannotBeReadAreNotNeededWhereTheBrokenStoreKnows(generation: Int) async throws {
+        let world = try await SalvageWorld(store, clock)
+        try spoil(generation)
+        try change(18) { _ in 3 }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage?.carried == world.rows)
+        #expect(try await queue.openAssignments().map(\.id) == world.worn.map(\.assignment.id))
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+        #expect(Sidecar.find(besides: store.path).unread == nil)
+    }
+
+    /// Nobody was known meanwhile, and nothing was recorded for ever.
+    @Test(arguments: [0, 1])
+    func notesThatCannotBeReadForFiveMinutesAreDoneWithout(generation: Int) async throws {
+        let world = try await SalvageWorld(store, clock)
+        try spoil(generation)
+        try overwrite(page: 0)
+        var settings = QueueSettings()
+        settings.staysAvailable = true
+        let queue = try await store.open(clock, bootID: "boot-2", settings: settings)
+        #expect(await queue.health().isAbsent)
+        #expect(try await queue.openAssignments().count == 3)
+        func beat(_ count: Int) async throws {
+            for _ in 0..<count {
+                try await queue.beat(world.worn[0].assignment, clock)
+                clock.advance(seconds: 1)
+                await queue.commitIfDue()
+            }
+        }
+        try await beat(280)
+        #expect(try brokenFiles().isEmpty, "it may recover")
+        try await beat(60)
+        try await queue.flush()
+        while await queue.health().salvage?.isDone != true {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(try await queue.balance().stored == world.rows + 340)
+        #expect(try brokenFiles().count == 1)
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
+    /// The older notes were believed, and the first patient got the second one's samples.
+    @Test func aHandOverIsBelievedAfterAKillBeforeTheFreshStore() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let before = try notes()
+        let second = try await queue.enroll(.example("second", patient: "p-9"))
+        let (_, assignment) = try await queue.pair(
+            address: worn.sensor.address, details: worn.sensor.details, enrollment: second.id)
+        try await queue.emptyLog()
+        try await queue.abandon()
+        for (url, data) in before { try data.write(to: url) }
+        _ = try Evidence(of: store.path).setAside(at: clock.read().wall)
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage?.carried == 1)
+        #expect(try await queue.openAssignments() == [assignment])
+        #expect(try await queue.audit().isClean)
     }
 
     @Test func countersThatContradictTheRowsDoNotStopRecording() async throws {

@@ -174,6 +174,51 @@ struct EvidenceTroubleTests {
         #expect(open[worn.assignment.id] != nil)
     }
 
+    /// The file that took the erasure was written twice, and the other one not at all.
+    @Test(arguments: [0, 1])
+    func anErasureThatOneOfTheFilesDidNotTakeAtOnceIsInBoth(blocked: Int) async throws {
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await queue.forgetSensor(worn.sensor.id)
+        let block = "\(store.path).registry-\(blocked).part"
+        try FileManager.default.createDirectory(
+            atPath: block + "/in-the-way", withIntermediateDirectories: true)
+        while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
+        #expect(await queue.health().sidecarFault != nil)
+        try FileManager.default.removeItem(atPath: block)
+        await queue.commitIfDue()
+        #expect(await queue.health().sidecarFault == nil)
+        for number in 0..<2 {
+            let text = try String(
+                contentsOfFile: "\(store.path).registry-\(number)", encoding: .utf8)
+            #expect(!text.contains("p-1") && !text.contains("ward-1"), "\(number)")
+        }
+    }
+
+    /// It was taken for the broken one at each attempt, one every five seconds.
+    @Test func aFreshStoreThatCannotBeOpenedAtOnceIsNotSetAside() async throws {
+        let disk = try BadDisk(store.directory, seed: 1)
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 100)
+        try await queue.flush()
+        disk.refuseOpening(true)
+        await queue.note(QueueError(.corrupt, "read", "as if a call had met damage"))
+        try await beat(queue, worn, 60)
+        #expect(files.count == 1)
+        #expect(await queue.health().isAbsent)
+        disk.refuseOpening(false)
+        try await beat(queue, worn, 10)
+        try await queue.flush()
+        try await saved(queue)
+        #expect(files.count == 1)
+        let report = try #require(try await queue.salvages().first)
+        #expect(report.isDone && report.unknown == 0 && report.carried == 100, "\(report)")
+        #expect(report.cause == "as if a call had met damage")
+        #expect(try await queue.balance().stored == 170)
+        #expect(try await queue.audit().isClean)
+    }
+
     /// The commit was over after the other program's write, and took it for its own.
     @Test func aStoreThatIsOverwrittenDuringACommitIsSetAside() async throws {
         let queue = try await open()

@@ -27,6 +27,9 @@ final class BadDisk: Sendable {
         faulty_disk_fail_after(handle, Int32(fault), Int64(changes))
     }
 
+    /// Only new databases can be opened.
+    func refuseOpening(_ isRefused: Bool) { faulty_disk_refuse_opening(handle, isRefused ? 1 : 0) }
+
     var failures: Int64 { faulty_disk_failures(handle) }
 }
 
