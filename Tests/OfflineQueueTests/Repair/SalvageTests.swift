@@ -17,6 +17,8 @@ struct SalvageTests {
     private func brokenFiles() throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
             .filter { $0.contains(".broken-") && !$0.contains("-wal") && !$0.contains("-shm") }
+            // The reader of one that was saved may be about to take its view away.
+            .filter { !$0.hasSuffix(SalvageView.suffix) }
             .sorted()
     }
 
