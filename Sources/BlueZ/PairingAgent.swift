@@ -91,8 +91,8 @@ extension BlueZClient {
     /// Opens the pairing window of a sensor: bluetoothd asks this agent about it until
     /// `closePairingWindow`. One agent object serves all windows.
     ///
-    /// It is the default agent meanwhile: for a bond that a subscription brings about bluetoothd asks no other, and
-    /// refuses the bond where there is none.
+    /// Our agent is the default agent meanwhile. When a subscription brings a bond about, bluetoothd asks only the default
+    /// agent; without a default agent it refuses the bond.
     func openPairingWindow(_ address: String, _ agent: PairingAgent) async throws(DBusFault) {
         let isFirst = agents.isEmpty
         agents[address] = agent

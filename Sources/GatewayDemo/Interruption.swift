@@ -5,7 +5,8 @@ import Synchronization
 /// Takes the signals that ask the demo to end, so that it can end what it started.
 final class Interruption: Sendable {
     private let first = Mutex<Int32?>(nil)
-    // Never changed; a source is not marked as sendable.
+    // Safe: only `init` writes it, before anything else can see this object, and nothing reads it. It keeps the sources
+    // alive, which are not marked as sendable.
     nonisolated(unsafe) private var sources: [any DispatchSourceSignal] = []
 
     /// - Parameter act: called at each signal.

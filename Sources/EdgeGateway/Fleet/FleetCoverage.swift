@@ -96,7 +96,7 @@ struct FleetCoverageTable: Codable, Equatable, Sendable {
     /// By gateway, strap and day.
     var rows: [FleetCoverageRow]
 
-    /// What is known of the days that begin at these instants.
+    /// The coverage of each UTC day, given by its first instant, as far as it is known.
     init(
         _ answers: [(subject: FleetSubject, reply: FleetReply<FleetCoverageReport>)],
         _ memory: FleetMemory, days: [Date], at now: Date

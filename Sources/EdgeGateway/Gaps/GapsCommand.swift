@@ -137,7 +137,7 @@ struct CoverageTarget: ParsableArguments {
         return percent < target
     }
 
-    /// Whether the days fail it: one misses it, or there is none.
+    /// Whether a day misses the target, or no day is known that could meet it.
     func fails(_ missed: [Bool]) -> Bool {
         missed.contains(true) || target != nil && missed.isEmpty
     }

@@ -46,7 +46,7 @@ actor PageAccess {
         self.shares = shares
     }
 
-    /// The scope of a viewer with this cookie; nil if there is none.
+    /// The scope of the viewer with this cookie; nil for an unknown cookie.
     func scope(cookie: String?, at now: Date) async -> ViewerScope? {
         // Not even where everybody may: a program shows by its token what it is for.
         if let cookie, program(of: cookie) != nil { return nil }

@@ -109,7 +109,7 @@ struct Evidence: Sendable {
             .filter { nonce(ofAside: $0) != nil }
     }
 
-    /// Of the run that put it there; nil if it is none of them.
+    /// The nonce of the run that set this file aside; nil for the name of another file.
     func nonce(ofAside path: String) -> UInt64? {
         let name = URL(fileURLWithPath: path).lastPathComponent
         guard name.hasPrefix(asidePrefix) else { return nil }

@@ -38,7 +38,7 @@ enum PrivateFile {
         Data("\(magic) \(RowChecksum.crc32([UInt8](payload))) \(payload.count)\n".utf8) + payload
     }
 
-    /// The contents of such a file; nil if there is none, or if it is not whole.
+    /// The contents of such a file; nil if the file is missing or incomplete.
     ///
     /// - Throws: ``QueueError`` if it is there and cannot be read.
     static func contents(_ path: String, _ magic: String) throws(QueueError) -> Data? {

@@ -88,8 +88,8 @@ struct RunStart: Sendable {
         return last
     }
 
-    /// The same by the segments alone. Throws `corrupt` for a number after which there is none: a sidecar that had it
-    /// would leave no store any number.
+    /// The last number by the segments alone. Throws `corrupt` for the largest possible number or more: with it in a
+    /// sidecar, no fresh store could number a sample.
     static func lastGiven(_ db: Database) throws -> Int64 {
         let erased = "SELECT number FROM erased_until WHERE kind = 'sample'"
         let last =

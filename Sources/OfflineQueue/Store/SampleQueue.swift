@@ -144,7 +144,7 @@ public actor SampleQueue {
     /// Every assignment that the store knows.
     var assignmentIDs: Set<Int64>
     var sidecar: KeptSidecar
-    /// The broken store that is being saved; nil while there is none.
+    /// The broken store that is being saved; nil while no save is under way.
     var saving: Saving?
     /// How often the device refused to read parts of it.
     var savingAttempts = 0
