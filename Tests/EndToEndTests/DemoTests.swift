@@ -34,7 +34,7 @@ import Testing
         let running = Task {
             try await Command.run(
                 "/bin/bash",
-                ["-c", "exec /usr/bin/script -qefc \"'\(program)'\" '\(shown)' < '\(pipe)'"],
+                ["-c", "exec /usr/bin/script -qefc \"exec '\(program)'\" '\(shown)' < '\(pipe)'"],
                 environment: environment)
         }
         // Opened for reading as well, it waits for nobody and never ends early.

@@ -32,7 +32,7 @@ import Testing
         let running = Task {
             try await Command.run(
                 "/bin/bash",
-                ["-c", "exec /usr/bin/script -qefc \"\(line)\" '\(shown)' < '\(pipe)'"],
+                ["-c", "exec /usr/bin/script -qefc \"exec \(line)\" '\(shown)' < '\(pipe)'"],
                 environment: gateway.environment.merging(["HOME": gateway.directory.path]) { $1 },
                 directory: gateway.directory.path)
         }

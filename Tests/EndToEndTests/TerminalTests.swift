@@ -11,7 +11,7 @@ import Testing
         let gateway = fixture.gateway
         let line = "'\(gateway.binary.path)' \(words)"
         let outcome = try await Command.run(
-            "/usr/bin/script", ["-qefc", line, copy], environment: gateway.environment,
+            "/usr/bin/script", ["-qefc", "exec \(line)", copy], environment: gateway.environment,
             directory: gateway.directory.path)
         return outcome.output
     }
