@@ -69,16 +69,11 @@ SOURCES = {
             ("ARM 16K", ".build-vm-arm64-16k", "make test-all RINGS=arm64-machines"),
         )
     },
-    **{
-        f"instructions by {way}": (
-            pathlib.Path(f".build-vm/{file}.json"),
-            [(f"instructions by {way}, all, VM", "≤ 120,000"), (f"instructions by {way}, VM", "≤ 45,000")],
-            f"Tests/RealBlueZ/run --icount{option}",
-        ) for way, file, option in (
-            ("signal", "instructions", ""),
-            ("socket", "instructions-socket", " --notifications socket"),
-        )
-    },
+    "instructions": (
+        pathlib.Path(".build-vm/instructions.json"),
+        [("instructions, all, VM", "≤ 120,000"), ("instructions, VM", "≤ 45,000")],
+        "Tests/RealBlueZ/run --icount",
+    ),
 }
 
 

@@ -25,12 +25,6 @@ public actor BlueZClient {
     public internal(set) var generation: UInt64
     /// The pairing agents while persons pair sensors, by the sensors' addresses.
     var agents: [String: PairingAgent] = [:]
-    /// The sockets that bring notifications, by the characteristic's path.
-    var sockets: [String: UInt32] = [:]
-    /// Sockets whose end has not come yet, those that were let go too: what they brought before counts.
-    var openSockets: Set<UInt32> = []
-    /// Characteristics that this client has called `StartNotify` for.
-    var sessions: Set<String> = []
 
     private let mailbox = Mailbox<BlueZEvent>(capacity: eventsMax)
     private var owner: String?
@@ -127,8 +121,6 @@ public actor BlueZClient {
         for message in batch {
             if message.kind == .call {
                 answer(message, isFromDaemon: message.sender == owner)
-            } else if let news = message.news {
-                take(news, message, into: &events)
             } else if message.kind == .caughtUp {
                 events.append(.caughtUp(number: message.serial))
             } else if message.kind == .signal, let sender = message.sender {
@@ -150,7 +142,6 @@ public actor BlueZClient {
     }
 
     private static func isNotification(_ message: DBusMessage) -> Bool {
-        if message.kind == .socket { return message.news == .packet }
         guard message.kind == .signal, message.body.count == 3,
             case .string(Names.characteristic) = message.body[0],
             case .dictionary(_, _, let changed) = message.body[1],
@@ -173,8 +164,6 @@ public actor BlueZClient {
             owner = nil
             generation += 1
             agents = [:]
-            letGoOfSockets()
-            sessions = []
             let removed = tree.replace(with: nil, arrival: 0)
             mailbox.post(removed + [.daemonGone(generation: generation)])
         } else if new == nil, isTroubleTold {

@@ -41,7 +41,7 @@ extension BlueZErrorClass {
     }
 
     private static let notPermitted = "org.bluez.Error.NotPermitted"
-    /// The answer of `StartNotify` and `AcquireNotify` while another client holds a socket. Source: BlueZ
+    /// The answer of `StartNotify` while another client holds the socket of `AcquireNotify`. Source: BlueZ
     /// `src/gatt-client.c`.
     private static let notifyAcquired = "Notify acquired"
 

@@ -13,10 +13,6 @@ public enum BlueZEvent: Sendable, Hashable {
     case notification(characteristicPath: String, bytes: [UInt8], arrivedAt: Uptime)
     /// A characteristic is gone, as those are of a device that is removed or whose services change.
     case characteristicRemoved(path: String)
-    /// The socket of a characteristic's notifications has ended, as it does with the link.
-    case socketEnded(characteristicPath: String)
-    /// The socket was found full: bluetoothd may have dropped notifications.
-    case socketFull(characteristicPath: String)
     /// bluetoothd left the bus; all its objects are gone.
     case daemonGone(generation: UInt64)
     /// bluetoothd is on the bus and its objects are read; events of them precede this one.

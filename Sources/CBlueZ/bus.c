@@ -94,8 +94,8 @@ bool cbz_bus_has_output(cbz_bus *bus) {
     return dbus_connection_has_messages_to_send(bus->connection);
 }
 
-bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t sockets_count) {
-    struct pollfd polled[WATCHES_MAX + 1 + CBZ_WATCHED_MAX] = {{.fd = waker, .events = POLLIN}};
+bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms) {
+    struct pollfd polled[WATCHES_MAX + 1] = {{.fd = waker, .events = POLLIN}};
     DBusWatch *watched[WATCHES_MAX + 1] = {NULL};
     nfds_t count = 1;
     for (int i = 0; i < bus->watch_count; i++) {
@@ -108,23 +108,14 @@ bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
                                        | ((flags & DBUS_WATCH_WRITABLE) ? POLLOUT : 0));
         count++;
     }
-    nfds_t watches_end = count;
-    if (sockets_count > CBZ_WATCHED_MAX) sockets_count = CBZ_WATCHED_MAX;
-    for (size_t i = 0; i < sockets_count; i++) {
-        sockets[i].is_ready = false;
-        polled[count++] = (struct pollfd){.fd = sockets[i].descriptor, .events = POLLIN};
-    }
     int ready = poll(polled, count, timeout_ms);
-    // A signal that interrupts it says nothing of the sockets.
     if (ready <= 0) return ready < 0;
-    for (size_t i = 0; i < sockets_count; i++)
-        sockets[i].is_ready = polled[watches_end + i].revents != 0;
     if (polled[0].revents) {
         uint64_t ignored;
         ssize_t taken = read(waker, &ignored, sizeof ignored);
         (void)taken;
     }
-    for (nfds_t i = 1; i < watches_end; i++) {
+    for (nfds_t i = 1; i < count; i++) {
         short got = polled[i].revents;
         // Handling one watch may remove or disable another.
         if (!got || !has_watch(bus, watched[i]) || !dbus_watch_get_enabled(watched[i])) continue;

@@ -73,7 +73,7 @@ void cbz_read_enter(cbz_iter *iter, cbz_iter *inside) {
 uint64_t cbz_read_fixed(cbz_iter *iter) {
     DBusBasicValue value = {.u64 = 0};
     int type = dbus_message_iter_get_arg_type(of(iter));
-    // Reading a descriptor duplicates it: cbz_read_descriptor does, for who closes the copy.
+    // Reading a descriptor would duplicate it, and nobody would close the copy.
     if (!dbus_type_is_fixed(type) || type == DBUS_TYPE_UNIX_FD) return 0;
     dbus_message_iter_get_basic(of(iter), &value);
     switch (type) {
@@ -82,13 +82,6 @@ uint64_t cbz_read_fixed(cbz_iter *iter) {
     case DBUS_TYPE_BOOLEAN: case DBUS_TYPE_INT32: case DBUS_TYPE_UINT32: return value.u32;
     default: return value.u64;
     }
-}
-
-int cbz_read_descriptor(cbz_iter *iter) {
-    if (dbus_message_iter_get_arg_type(of(iter)) != DBUS_TYPE_UNIX_FD) return -1;
-    DBusBasicValue value = {.fd = -1};
-    dbus_message_iter_get_basic(of(iter), &value);
-    return value.fd;
 }
 
 const char *cbz_read_string(cbz_iter *iter) {
@@ -142,10 +135,6 @@ bool cbz_write_string(cbz_iter *iter, int type, const char *text) {
 bool cbz_write_bytes(cbz_iter *iter, const uint8_t *bytes, size_t count) {
     return count <= DBUS_MAXIMUM_ARRAY_LENGTH
         && dbus_message_iter_append_fixed_array(of(iter), DBUS_TYPE_BYTE, &bytes, (int)count);
-}
-
-bool cbz_write_descriptor(cbz_iter *iter, int descriptor) {
-    return dbus_message_iter_append_basic(of(iter), DBUS_TYPE_UNIX_FD, &descriptor);
 }
 
 bool cbz_write_open(cbz_iter *iter, int type, const char *signature, cbz_iter *inside) {

@@ -124,7 +124,6 @@ extension Recorder {
         let arrivals = sessions[address]?.release(now: clock.read(), policy: policy) ?? []
         sessions[address] = nil
         links[address] = nil
-        subscriptions[address] = nil
         held[address] = nil
         await append(arrivals)
     }

@@ -36,12 +36,4 @@ extension Recorder {
         default: return (change.state.name, change.reason.name)
         }
     }
-
-    /// How the sensor's frames come.
-    public func subscription(of address: String) -> SubscriptionState {
-        var state = subscriptions[address] ?? SubscriptionState()
-        if case .streaming? = links[address]?.state { return state }
-        state.way = nil
-        return state
-    }
 }

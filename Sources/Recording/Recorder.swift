@@ -28,7 +28,6 @@ public actor Recorder {
 
     var sessions: [String: SensorSession] = [:]
     var links: [String: LinkChange] = [:]
-    var subscriptions: [String: SubscriptionState] = [:]
     /// By the address of a sensor whose assignment changes.
     var held: [String: HeldFrames] = [:]
     /// Links that stream and of which no frame is stored yet.
@@ -118,9 +117,6 @@ public actor Recorder {
                 await rename(old, to: new)
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
-            case .subscribed(let address, let way, let refusal):
-                note(way, refusal, of: address)
-            case .socketFull(let address): noteFullSocket(of: address)
             case .adapterReset: logger.warning("adapter is reset: it stayed busy or deaf")
             case .battery(let address, let percent): noteBattery(percent, of: address)
             case .sighting: break
@@ -246,7 +242,6 @@ public actor Recorder {
             held[new] = frames.joined(with: held[new])
         }
         if let change = links.removeValue(forKey: old) { links[new] = change }
-        if let state = subscriptions.removeValue(forKey: old) { subscriptions[new] = state }
         guard let session = sessions.removeValue(forKey: old) else { return }
         sessions[new] = session
         addressesToStore[session.sensorID] = new
@@ -366,21 +361,6 @@ public actor Recorder {
     /// A sensor's battery, in percent; nil: it has none to tell of any more.
     public func noteBattery(_ percent: Int?, of address: String) {
         sessions[address]?.batteryPercent = percent
-    }
-
-    private func note(_ way: NotificationWay, _ refusal: DBusFault?, of address: String) {
-        subscriptions[address, default: SubscriptionState()].way = way
-        guard let refusal else { return }
-        logger.notice(
-            "frames come by signals: there is no socket for them",
-            metadata: ["sensor": "\(Self.masked(address))", "reason": "\(refusal)"])
-    }
-
-    private func noteFullSocket(of address: String) {
-        subscriptions[address, default: SubscriptionState()].fullSockets += 1
-        logger.warning(
-            "the socket of frames was full: bluetoothd may have dropped some",
-            metadata: ["sensor": "\(Self.masked(address))"])
     }
 
     /// An address as it may stand in a log: the last two octets.

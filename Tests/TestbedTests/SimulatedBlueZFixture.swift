@@ -100,8 +100,7 @@ final class SimulatedBlueZFixture {
     func onMeasurement(
         _ member: String, from client: String = ":1.7"
     ) -> Result<[DBusValue], DBusFault>? {
-        let body: [DBusValue] = member == "AcquireNotify" ? [.properties([:])] : []
-        return call(member, Self.measurement, BlueZName.characteristic, body, from: client)
+        call(member, Self.measurement, BlueZName.characteristic, from: client)
     }
 
     /// Discovers until the strap is known, and stops.

@@ -11,7 +11,7 @@ public actor Central {
     static let eventsMax = 65_536
     /// The first and longest pause before the bus is tried again.
     static let busPause = Backoff(first: .milliseconds(250), longest: .seconds(5))
-    /// Between ending a discovery or closing a socket and closing the bus: sooner, and the session may
+    /// Between ending a discovery and closing the bus: sooner, and the session may
     /// outlive us, and bluetoothd before 5.86 crash.
     static let quiesce = Duration.milliseconds(500)
     /// How long the services of a sensor may come after `ServicesResolved`, and between two looks.
@@ -261,8 +261,7 @@ public actor Central {
                 try? await client.stopDiscovery(path, deadline: Self.stopCallPatience)
             }
             await settlePowerDebts(client)
-            let hadSockets = await client.letGoOfSockets()
-            if hadSockets || !scanning.isEmpty { await clock.sleep(Self.quiesce) }
+            if !scanning.isEmpty { await clock.sleep(Self.quiesce) }
             await client.close()
         }
     }

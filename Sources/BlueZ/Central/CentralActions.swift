@@ -88,7 +88,7 @@ extension Central {
         case .subscribe(let attempt): subscribe(link, attempt)
         case .stopNotify:
             guard let path = link.characteristicPath else { return }
-            callInOrder(link) { client throws(DBusFault) in try await client.unsubscribe(path) }
+            callInOrder(link) { client throws(DBusFault) in try await client.stopNotify(path) }
         case .disconnect:
             guard let device = link.device else { return }
             callInOrder(link) { client throws(DBusFault) in try await client.disconnect(device) }

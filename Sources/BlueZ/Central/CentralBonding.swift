@@ -127,7 +127,7 @@ extension Central {
             return failure
         }
         do throws(DBusFault) {
-            try await subscribe(to: characteristic.path, of: link, client)
+            try await client.startNotify(characteristic.path)
             return nil
         } catch {
             count(error)
@@ -138,7 +138,7 @@ extension Central {
         }
         if let failure = await bond(link, device, client) { return failure }
         do throws(DBusFault) {
-            try await subscribe(to: characteristic.path, of: link, client)
+            try await client.startNotify(characteristic.path)
             return nil
         } catch {
             count(error)

@@ -26,11 +26,6 @@ public enum CentralEvent: Sendable, Hashable {
     case daemonRefused(DBusFault)
     /// bluetoothd knows a sensor by its identity address from now on.
     case renamed(from: String, to: String)
-    /// A subscription was made, by a socket or by signals; `refusal` is why there is no socket, where
-    /// one was wanted.
-    case subscribed(address: String, NotificationWay, refusal: DBusFault?)
-    /// The socket of a sensor's frames was found full: bluetoothd may have dropped frames.
-    case socketFull(address: String)
     /// All that had come when ``Central/catchUp()`` returned this number precedes it.
     case caughtUp(number: UInt32)
     /// An adapter is reset because it does not come out of "busy", or hears nothing at all.
@@ -153,8 +148,6 @@ public struct CentralSettings: Sendable {
     public var adaptersOwed: Set<String> = []
     /// Called with the adapters that this run has switched off and not yet switched on again.
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
-    /// Whether to ask for a notification socket first; signals are the fallback.
-    public var wantsSocket = false
     /// How old a frame may be when the store commits it: while nobody else waits, frames gather for a little less,
     /// but for half a second at least.
     public var frameAgeMax = Duration.seconds(5)

@@ -60,15 +60,31 @@ extension Central {
         case .daemonSilent: noteSilentDaemon()
         case .daemonRefused(let fault): noteRefusal(fault)
         case .daemonBack: gainDaemon()
-        case .socketEnded(let path): noteSubscriptionEnd(at: path, isOfSocket: true)
-        case .characteristicRemoved(let path): noteSubscriptionEnd(at: path, isOfSocket: false)
-        case .socketFull(let path): noteFullSocket(at: path)
+        case .characteristicRemoved(let path): noteSubscriptionEnd(at: path)
         case .caughtUp(let number):
             mailbox.post([.caughtUp(number: number)])
             return !caughtUp.answer(number)
         case .notification, .busGone: return true
         }
         return false
+    }
+
+    /// The characteristic of a sensor's frames is gone. bluetoothd removes it a moment before it tells that the link is
+    /// lost; a sensor whose services change has another one in a moment.
+    private func noteSubscriptionEnd(at path: String) {
+        guard let client, let link = subscribers[path], let device = link.device else { return }
+        let attempt = link.machine.attempt
+        Task {
+            do throws(DBusFault) {
+                let known = try await client.refresh(device: device)
+                guard known?.isConnected == true, link.machine.attempt == attempt else { return }
+                link.servicesChangedAt = attempt
+                self.handle(.notificationsEnded, link)
+            } catch {
+                self.count(error)
+            }
+            self.settle()
+        }
     }
 
     // MARK: bluetoothd

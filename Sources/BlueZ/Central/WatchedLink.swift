@@ -11,9 +11,6 @@ final class WatchedLink {
     var device: String?
     var adapter: String?
     var characteristicPath: String?
-    /// The connection number at which its socket ended though the link did not: signals are asked for
-    /// until the next link.
-    var socketLostAt: UInt64?
     /// Watched only for an inspection.
     var isTemporary: Bool
     /// Watched again while it is being released: starts anew after that.

@@ -22,20 +22,6 @@ public protocol BusConnection: Sendable {
     /// That never comes where the connection has ended.
     func catchUp(number: UInt32)
 
-    /// Reads a socket that came with an answer to a call: what it tells comes with `incoming()`, as
-    /// messages of the kind `socket`. A packet that was in it before a message of the bus was read
-    /// comes before that message.
-    ///
-    /// - Parameters:
-    ///   - value: where the answer has the socket.
-    ///   - path: the object that it belongs to.
-    /// - Returns: the number that the socket's messages carry.
-    /// - Throws: `DBusFault.badSocket` where the value holds no Unix socket of packets.
-    func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32
-
-    /// Closes a socket. What it still tells by then comes with `incoming()`, and its end.
-    func letGo(of number: UInt32)
-
     /// Incoming messages dropped because their consumer was too slow.
     var incomingLost: UInt64 { get }
 

@@ -9,8 +9,6 @@ enum BusRequest: Sendable {
     case send(DBusMessage)
     case gather(for: Duration, isPatient: @Sendable (DBusMessage) -> Bool)
     case catchUp(number: UInt32)
-    case listen(PacketSocket)
-    case letGo(number: UInt32)
 }
 
 /// A method call on its way, and whom to wake with the answer.

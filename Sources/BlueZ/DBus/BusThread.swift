@@ -6,7 +6,7 @@ import CBlueZ
 #endif
 
 /// The one thread that touches libdbus: sends what is asked, matches answers to calls, keeps their
-/// deadlines, and hands everything else over in batches. It reads the sockets of packets, too.
+/// deadlines, and hands everything else over in batches.
 struct BusThread {
     /// Calls without an answer at most.
     static let outstandingMax = 1024
@@ -27,7 +27,7 @@ struct BusThread {
     static let earlyTime = Duration.milliseconds(150)
     /// So many are handed over though their time has not come: they take memory, and a power cut loses them.
     static let gatheredMax = 256
-    /// The most reads for all that has come; fewer are enough to empty the sockets. Without a limit, what keeps coming
+    /// The most reads for all that has come; fewer are enough to empty the bus. Without a limit, what keeps coming
     /// could hold the thread for ever.
     static let readsMax = 1024
     /// How long a closing connection may try to send what is still queued.
@@ -37,7 +37,6 @@ struct BusThread {
     private let requests: BusRequests
     private let mailbox: Mailbox<DBusMessage>
     private var reader = DBusReader()
-    private var sockets = PacketSockets()
     private var outstanding: [UInt32: BusCall] = [:]
     private var arrivals: UInt64 = 0
     /// Messages that can wait, and until when they do.
@@ -121,8 +120,6 @@ struct BusThread {
     private mutating func end() {
         readAll()
         handOver()
-        // Closed before the bus is left: an older bluetoothd crashes when it learns the other way round.
-        sockets.closeAll()
         requests.close()
         for request in requests.take().requests { carryOut(request) }
         let fault = DBusFault(name: DBusFault.disconnected, text: "the bus connection has ended")
@@ -136,7 +133,7 @@ struct BusThread {
         mailbox.finish()
     }
 
-    /// Reads what libdbus has, and what is in the sockets, which has arrived, too; libdbus reads a few kilobytes of
+    /// Reads what libdbus has, and what is in its socket, which has arrived, too; libdbus reads a few kilobytes of
     /// it at a time.
     private mutating func readAll() {
         var turns = 0
@@ -147,15 +144,14 @@ struct BusThread {
         } while turns < Self.readsMax && wait(milliseconds: 0, waker: -1)
     }
 
-    private mutating func wait(milliseconds: Int32) {
+    private func wait(milliseconds: Int32) {
         wait(milliseconds: milliseconds, waker: requests.waker)
     }
 
     /// Whether there was something before the time was over.
     @discardableResult
-    private mutating func wait(milliseconds: Int32, waker: Int32) -> Bool {
-        let bus = bus
-        return sockets.withWatched { cbz_bus_wait(bus, waker, milliseconds, $0, $1) }
+    private func wait(milliseconds: Int32, waker: Int32) -> Bool {
+        cbz_bus_wait(bus, waker, milliseconds)
     }
 
     private mutating func carryOut(_ request: BusRequest) {
@@ -170,10 +166,6 @@ struct BusThread {
             readAll()
             gathered.append(.caughtUp(number))
             handOver()
-        case .listen(let socket):
-            take([sockets.add(socket)].compactMap { $0 })
-        case .letGo(let number):
-            take(sockets.remove(number))
         case .cancel(let id):
             // Calls outstanding are few and cancelling is rare: no second index.
             guard let (serial, call) = outstanding.first(where: { $0.value.id == id }) else {
@@ -221,8 +213,6 @@ struct BusThread {
             case .ignored: continue
             }
         }
-        // Before the messages: what a sensor sent before its link ended is in its socket by now.
-        take(sockets.read(all: !messages.isEmpty))
         take(messages)
         return count == Self.messagesPerTurnMax
     }

@@ -137,25 +137,6 @@ public final class DBusConnection: BusConnection {
         _ = requests.post(.catchUp(number: number))
     }
 
-    /// Reads a socket that came with an answer, on the bus thread. See ``BusConnection``.
-    public func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 {
-        guard case .unixFD(let descriptor?) = value else {
-            throw DBusFault(name: DBusFault.badSocket, text: "no descriptor came")
-        }
-        guard cbz_socket_prepare(descriptor.number) else {
-            throw DBusFault(name: DBusFault.badSocket, text: "what came is no socket of packets")
-        }
-        let number = UInt32(truncatingIfNeeded: requests.makeID())
-        let socket = PacketSocket(descriptor: descriptor, path: path, number: number)
-        guard requests.post(.listen(socket)) == nil else { throw Self.closedFault }
-        return number
-    }
-
-    /// Closes a socket that is listened to.
-    public func letGo(of number: UInt32) {
-        _ = requests.post(.letGo(number: number))
-    }
-
     /// Incoming messages dropped because their consumer was too slow. A client that sees it grow
     /// has to read its state anew.
     public var incomingLost: UInt64 { mailbox.lost }

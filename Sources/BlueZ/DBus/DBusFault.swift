@@ -28,8 +28,6 @@ public struct DBusFault: Error, Sendable, Hashable, CustomStringConvertible {
     public static let unknownMethod = "org.freedesktop.DBus.Error.UnknownMethod"
     /// The task that waited was cancelled.
     public static let cancelled = "edgegateway.Error.Cancelled"
-    /// The reply brought no usable packet socket.
-    public static let badSocket = "edgegateway.Error.BadSocket"
     /// The answer belongs to an older connection number: the daemon was replaced meanwhile.
     public static let stale = "edgegateway.Error.Stale"
 }

@@ -1,28 +1,15 @@
 import Basics
 
-/// One D-Bus message, sent or received; or what a socket beside the bus told.
+/// One D-Bus message, sent or received.
 ///
 /// Source: D-Bus Specification, "Message Protocol".
 public struct DBusMessage: Sendable, Hashable {
     /// The four kinds of message, and what the connection itself tells.
     public enum Kind: Sendable, Hashable {
         case call, reply, error, signal
-        /// The news of a socket beside the bus: `member` is one of ``DBusMessage/SocketNews``, `path` and `serial`
-        /// name the socket.
-        case socket
         /// All that had come when this was asked for precedes it (`BusConnection.catchUp`); `serial` is the number
         /// that it was asked with.
         case caughtUp
-    }
-
-    /// The news of a socket, as the `member` of a message of the kind `socket`.
-    public enum SocketNews: String, Sendable, Hashable {
-        /// The bytes of one packet are the body.
-        case packet
-        /// The socket was found full: its writer may have dropped packets.
-        case full
-        /// It has ended; nothing follows.
-        case end
     }
 
     /// The kind of message.
@@ -78,27 +65,11 @@ public struct DBusMessage: Sendable, Hashable {
             destination: destination, body: body)
     }
 
-    /// The news of a socket; `number` is what `listen` returned.
-    public static func socket(
-        _ news: SocketNews, at path: String, number: UInt32, bytes: [UInt8]? = nil
-    ) -> DBusMessage {
-        var message = DBusMessage(
-            kind: .socket, path: path, member: news.rawValue,
-            body: bytes.map { [.bytes($0)] } ?? [])
-        message.serial = number
-        return message
-    }
-
     /// Tells that all before it has been handed over.
     public static func caughtUp(_ number: UInt32) -> DBusMessage {
         var message = DBusMessage(kind: .caughtUp)
         message.serial = number
         return message
-    }
-
-    /// Of the kind `socket`: what it tells.
-    public var news: SocketNews? {
-        kind == .socket ? member.flatMap(SocketNews.init(rawValue:)) : nil
     }
 
     /// The answer to a received call.

@@ -12,13 +12,10 @@ struct DBusReader {
     static let valuesMax = 100_000
     /// The most bytes of one `ay`. An ATT value has at most 512.
     static let bytesMax = 1 << 20
-    /// The most descriptors taken over from one message. `AcquireNotify` answers with one.
-    static let descriptorsMax = 4
 
     private var texts = TextPool()
     private var valuesLeft = 0
     private var isOverBound = false
-    private var descriptorsLeft = 0
 
     /// The outcome of a message.
     enum Outcome {
@@ -46,7 +43,6 @@ struct DBusReader {
         valuesLeft = Self.valuesMax
         isOverBound = false
         // Only the answer to a call of ours: a stranger's messages could wait with as many as there are.
-        descriptorsLeft = kind == .reply ? Self.descriptorsMax : 0
         var iter = cbz_iter()
         if cbz_read_begin(raw, &iter) {
             message.body = readAll(&iter, depth: 0)
@@ -100,7 +96,7 @@ struct DBusReader {
         case "s": return .string(readText(&iter))
         case "o": return .objectPath(readText(&iter))
         case "g": return .signature(readText(&iter))
-        case "h": return .unixFD(readDescriptor(&iter))
+        case "h": return .unixFD
         case "a": return readArray(&iter, depth: depth)
         case "v":
             var inside = cbz_iter()
@@ -111,12 +107,6 @@ struct DBusReader {
             cbz_read_enter(&iter, &inside)
             return .structure(readAll(&inside, depth: depth + 1))
         }
-    }
-
-    private mutating func readDescriptor(_ iter: inout cbz_iter) -> DBusDescriptor? {
-        guard descriptorsLeft > 0 else { return nil }
-        descriptorsLeft -= 1
-        return DBusDescriptor(owning: cbz_read_descriptor(&iter))
     }
 
     private mutating func readText(_ iter: inout cbz_iter) -> String {

@@ -25,8 +25,8 @@ public enum DBusValue: Sendable, Hashable {
     case structure([DBusValue])
     /// `v`.
     indirect case variant(DBusValue)
-    /// `h`: a file descriptor, or the place of one that was not taken over.
-    case unixFD(DBusDescriptor?)
+    /// `h`: the place of a file descriptor, which is never taken over nor sent.
+    case unixFD
 
     /// One entry of a dictionary.
     public struct DictEntry: Sendable, Hashable {

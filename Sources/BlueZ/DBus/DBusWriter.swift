@@ -57,7 +57,7 @@ enum DBusWriter {
         case .error: Int(CBZ_ERROR)
         case .signal: Int(CBZ_SIGNAL)
         // No message of the bus: its header is refused.
-        case .socket, .caughtUp: 0
+        case .caughtUp: 0
         }
     }
 
@@ -94,7 +94,7 @@ enum DBusWriter {
         case .structure(let members):
             return !members.isEmpty && members.allSatisfy { isWritable($0, depth: depth + 1) }
         case .variant(let inner): return isWritable(inner, depth: depth + 1)
-        case .unixFD(let descriptor): return descriptor != nil
+        case .unixFD: return false
         default: return true
         }
     }
@@ -136,8 +136,7 @@ enum DBusWriter {
             container("r", nil, &iter) { inside in members.allSatisfy { write($0, &inside) } }
         case .variant(let inner):
             container("v", inner.signature, &iter) { write(inner, &$0) }
-        case .unixFD(let descriptor):
-            descriptor.map { cbz_write_descriptor(&iter, $0.number) } ?? false
+        case .unixFD: false
         }
     }
 

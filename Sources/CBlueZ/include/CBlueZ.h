@@ -1,7 +1,6 @@
 // A thin C layer over libdbus-1 (one private connection, messages in and out) and libbluetooth
 // (controllers as the kernel sees them). Handles are opaque: no dbus.h reaches Swift.
 // A bus, its messages and iterators belong to one thread; only a waker may be used from others.
-// Beside the bus its thread waits for sockets of packets that came with messages.
 #ifndef CBLUEZ_H
 #define CBLUEZ_H
 
@@ -47,13 +46,10 @@ cbz_bus *cbz_bus_open(const char *address, size_t message_size_max, cbz_fault *f
 void cbz_bus_close(cbz_bus *bus);
 bool cbz_bus_is_open(cbz_bus *bus);
 bool cbz_bus_has_output(cbz_bus *bus);
-// A socket that is waited for beside the bus; whether there is something to read, or its end.
-typedef struct { int descriptor; bool is_ready; } cbz_watched;
-enum { CBZ_WATCHED_MAX = 64 };
-// Sleeps until the bus or one of at most CBZ_WATCHED_MAX sockets has traffic, the waker is signalled
-// or the time is over (-1: for ever), then reads and writes what the bus can. One poll(2) a turn. False if
-// the time was over. Takes the signal of the waker; -1 leaves it where it is.
-bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t count);
+// Sleeps until the bus has traffic, the waker is signalled or the time is over (-1: for ever), then reads and
+// writes what the bus can. One poll(2) a turn. False if the time was over. Takes the signal of the waker; -1
+// leaves it where it is.
+bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms);
 cbz_message *cbz_bus_pop(cbz_bus *bus);                          // NULL: nothing there
 uint32_t cbz_bus_send(cbz_bus *bus, cbz_message *message);       // the serial, or 0
 
@@ -73,27 +69,15 @@ uint64_t cbz_read_fixed(cbz_iter *iter);                         // bits of any 
 const char *cbz_read_string(cbz_iter *iter);                     // string, path or signature
 size_t cbz_read_bytes(cbz_iter *inside, const uint8_t **bytes);  // inside an array of bytes
 size_t cbz_read_signature(cbz_iter *iter, char *buffer, size_t size);
-int cbz_read_descriptor(cbz_iter *iter);    // a copy, closed on exec, for the caller to close; or -1
 
 // --- writing; the caller has checked that values fit the signatures it names ---
 void cbz_write_begin(cbz_message *message, cbz_iter *iter);
 bool cbz_write_fixed(cbz_iter *iter, int type, uint64_t bits);
 bool cbz_write_string(cbz_iter *iter, int type, const char *text);
 bool cbz_write_bytes(cbz_iter *iter, const uint8_t *bytes, size_t count);
-bool cbz_write_descriptor(cbz_iter *iter, int descriptor);       // a copy of it goes with the message
 bool cbz_write_open(cbz_iter *iter, int type, const char *signature, cbz_iter *inside);
 bool cbz_write_close(cbz_iter *iter, cbz_iter *inside);
 bool cbz_is_signature(const char *text, bool single);
-
-// --- sockets of packets ---
-// What a read came to: a packet, nothing yet, the end, or a packet longer than the buffer.
-typedef enum { CBZ_PACKET, CBZ_NOTHING, CBZ_END, CBZ_OVERSIZE } cbz_reading;
-// Makes a Unix socket of packets (SOCK_SEQPACKET) ready for cbz_socket_read; false if it is none.
-bool cbz_socket_prepare(int descriptor);
-// Takes one packet, which may be empty, or notices the end; never waits.
-cbz_reading cbz_socket_read(int descriptor, uint8_t *buffer, size_t size, size_t *length);
-// How many packets of so many bytes, 64 at most, such a socket holds on this machine; 0: not known.
-size_t cbz_socket_room(size_t size);
 
 // --- controllers ---
 typedef struct {

@@ -79,7 +79,6 @@ struct Daemon {
         var central = CentralSettings(service: HeartRateService.service)
         central.tasks = tasks
         central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
-        central.wantsSocket = wantsSocket()
         central.frameAgeMax = settings.frameAgeMax
         let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
         central.adaptersOwed = owed.read()
@@ -92,14 +91,6 @@ struct Daemon {
             }
         }
         return central
-    }
-
-    private func wantsSocket() -> Bool {
-        let choice = NotificationChoice(rawValue: settings.notifications) ?? .signal
-        // Debian's list of packages is long: it is read only for who asks.
-        guard choice == .auto else { return choice.wantsSocket(bluez: nil) }
-        let version = DebianPackages(tree: SystemTree()).versions { $0 == "bluez" }["bluez"]
-        return choice.wantsSocket(bluez: version)
     }
 
     private func makeLogger() -> Logger {

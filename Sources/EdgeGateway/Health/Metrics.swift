@@ -108,14 +108,6 @@ enum Metrics {
             "Frames lost on the air, estimated from RR intervals.",
             each { $0.lostFrames.map(Double.init) })
         page.add(
-            "sensor_notification_socket", .gauge,
-            "1 while frames come over a socket, 0 while they come as signals.",
-            each { $0.notifications.map { $0 == "socket" ? 1 : 0 } })
-        page.add(
-            "sensor_socket_full_total", .counter,
-            "How often the socket of frames was found full: bluetoothd may have dropped some.",
-            each { Double($0.fullSockets ?? 0) })
-        page.add(
             "sensor_samples_stored_total", .counter, "Samples stored from this sensor.",
             each { Double($0.stored) })
     }

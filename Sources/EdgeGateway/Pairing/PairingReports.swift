@@ -16,10 +16,6 @@ struct SensorReport: Codable, Equatable {
     var batteryPercent: Int?
     /// Notifications lost on the air since the daemon started, estimated from the RR intervals.
     var lostFrames: Int?
-    /// How its frames come while it streams: signal or socket.
-    var notifications: String?
-    /// How often its socket was found full since the daemon started; left out where it never was.
-    var fullSockets: Int?
     var enrollment: String?
     /// How much of this UTC day there is data for, as of a minute ago at most; left out where nothing
     /// was to be recorded.

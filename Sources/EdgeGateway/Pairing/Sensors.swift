@@ -53,7 +53,6 @@ struct Sensors: Sendable {
         let address = recorded?.address ?? sensor.address
         let session = recorded?.session
         let link = await recorder.link(of: address)
-        let subscription = await recorder.subscription(of: address)
         let now = clock.read().uptime
         let age = session?.latestArrival.map { now - $0 }
         // An old rate is no rate: it must not be mistaken for a beating heart.
@@ -64,9 +63,7 @@ struct Sensors: Sendable {
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age?.inSeconds, batteryPercent: session?.batteryPercent,
-            lostFrames: session?.lostFrames, notifications: subscription.way?.rawValue,
-            fullSockets: subscription.fullSockets > 0 ? subscription.fullSockets : nil,
-            enrollment: enrollment,
+            lostFrames: session?.lostFrames, enrollment: enrollment,
             coverageTodayPercent: try await coverage.percent(of: sensor.id),
             stored: counts?.stored ?? 0,
             pending: counts?.unsent ?? 0)

@@ -101,13 +101,6 @@ extension SettingKey {
                 "always: an adapter that is off is powered on; if-ours: only one that the gateway "
                 + "switched off to recover it; never: the gateway leaves its power alone"),
         SettingKey(
-            name: "bluetooth.notifications",
-            kind: .choice(NotificationChoice.allCases.map(\.rawValue)),
-            fallback: NotificationChoice.signal.rawValue,
-            help:
-                "signal: frames come over the bus; socket: over a socket of their own, where bluetoothd "
-                + "gives one; auto: over a socket where BlueZ is known to do that well"),
-        SettingKey(
             name: "radio.reset_socket", kind: .text, fallback: "/run/edge-gateway-radio/reset.sock",
             help: "socket of the radio-reset helper; without the socket, the helper is not used"),
         SettingKey(

@@ -34,7 +34,6 @@ struct Settings: Sendable {
     var clockLatestYear: Int { integer("clock.latest_year") }
     var batteryLowPercent: Int { integer("sensors.battery_low_percent") }
     var powerOn: String { text("bluetooth.power_on") }
-    var notifications: String { text("bluetooth.notifications") }
     var radioResetSocket: String { text("radio.reset_socket") }
     var commitSamples: Int { integer("storage.commit_samples") }
     var commitInterval: Duration { .seconds(integer("storage.commit_seconds")) }

@@ -14,10 +14,6 @@ public struct GatewayStatus: Decodable, Sendable {
         public var link: String
         /// The last rate.
         public var bpm: Int?
-        /// How its frames come while it streams.
-        public var notifications: String?
-        /// How often the socket of its frames was found full.
-        public var fullSockets: Int?
         /// Samples in the store so far.
         public var stored: Int
         /// Of these, not yet delivered, held ones included.

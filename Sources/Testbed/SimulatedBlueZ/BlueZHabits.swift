@@ -47,23 +47,6 @@ public struct BlueZHabits: Sendable, Hashable {
     /// Whether subscribing to an encrypted characteristic without a bond is never answered, instead
     /// of refused.
     public var encryptedStartNotifyHangs = false
-    /// The answer of `AcquireNotify`.
-    public var socketAnswer = SocketAnswer.socket
-    /// The MTU that it tells.
-    public var mtu: UInt16 = 517
-    /// Bytes that a socket of notifications may hold; nil for what the kernel gives, as bluetoothd does.
-    public var socketBytes: Int?
-
-    /// The answers that may come in place of a socket.
-    public enum SocketAnswer: Sendable, Hashable {
-        /// A socket of packets.
-        case socket
-        /// A pipe, as from BlueZ before 5.51.
-        case pipe
-        /// No descriptor at all.
-        case nothing
-    }
-
     /// BlueZ 5.66 as it was seen.
     public init() {}
 

@@ -37,7 +37,7 @@ public enum BlueZFault {
     public static let doesNotExist = of("DoesNotExist", "Does Not Exist")
     public static let notReady = of("NotReady", "Resource Not Ready")
     public static let notPaired = of("NotPermitted", "Not paired")
-    /// A socket of the characteristic's notifications is out.
+    /// Another client holds the socket of `AcquireNotify`.
     public static let notifyAcquired = of("NotPermitted", "Notify acquired")
     public static let noDiscovery = failed("No discovery started")
     public static let noNotifySession = failed("No notify session started")

@@ -180,10 +180,6 @@ extension BluetoothWorld {
             endDiscovery(of: name, on: address)
         }
         for path in devices.keys.sorted() {
-            for (characteristic, acquisition) in devices[path]?.acquired ?? [:]
-            where acquisition.client == name {
-                endAcquisition(at: characteristic, device: path)
-            }
             for characteristic in devices[path]?.notifySessions.keys.sorted() ?? [] {
                 endNotify(of: name, at: characteristic, device: path)
             }

@@ -45,9 +45,6 @@ extension BluetoothWorld {
     /// Takes a device object away, and everything below it.
     mutating func removeDevice(_ path: String) {
         endAttempt(path, BlueZFault.connectCanceled)
-        for characteristic in devices[path]?.acquired.keys.sorted() ?? [] {
-            endAcquisition(at: characteristic, device: path)
-        }
         guard let device = devices.removeValue(forKey: path) else { return }
         if straps[device.strap]?.link == path { straps[device.strap]?.link = nil }
         for call in device.disconnectCalls { answer(call) }

@@ -11,10 +11,8 @@ extension BluetoothWorld {
         let client = call.sender ?? ""
         let notifies = characteristic.flags.contains("notify")
         switch call.member {
-        case "AcquireWrite":
+        case "AcquireWrite", "AcquireNotify":
             refuse(call, BlueZFault.notSupported)
-        case "AcquireNotify":
-            beginAcquiring(call, at: path, device, canNotify: notifies)
         case "ReadValue", "WriteValue":
             guard state.isConnected else { return refuse(call, BlueZFault.gattNotConnected) }
             let expected = call.member == "ReadValue" ? 1 : 2
@@ -24,7 +22,6 @@ extension BluetoothWorld {
             beginAtt(device, call)
         case "StartNotify":
             if state.isDisconnecting { return refuse(call, BlueZFault.notConnected) }
-            if state.acquired[path] != nil { return refuse(call, BlueZFault.notifyAcquired) }
             guard notifies else { return refuse(call, BlueZFault.notSupported) }
             if state.notifySessions[path]?.contains(client) == true {
                 // Registered again by itself after a reconnect; not while the link is down, and not while it waits for a
@@ -36,11 +33,6 @@ extension BluetoothWorld {
             // Without a link it succeeds, and takes effect when there is one.
             if state.isConnected { beginAtt(device, call) } else { answer(call) }
         case "StopNotify":
-            if state.acquired[path] != nil {
-                // Whoever calls.
-                endAcquisition(at: path, device: device)
-                return answer(call)
-            }
             guard state.notifySessions[path]?.contains(client) == true else {
                 return refuse(call, BlueZFault.noNotifySession)
             }
@@ -105,8 +97,6 @@ extension BluetoothWorld {
             guard call.body[0].byteArray == [1] else { return refuse(call, BlueZFault.att(0x80)) }
             straps[state.strap]?.packer.resetEnergy()
             answer(call)
-        case "AcquireNotify":
-            openSocket(call, at: path, device: device)
         default:
             arm(path, device: device)
             answer(call)
@@ -122,7 +112,6 @@ extension BluetoothWorld {
     /// A subscription that came to nothing leaves no session.
     mutating func forget(_ call: DBusMessage, device: String) {
         guard let path = call.path else { return }
-        if call.member == "AcquireNotify" { devices[device]?.acquired[path] = nil }
         guard call.member == "StartNotify" else { return }
         devices[device]?.notifySessions[path]?.remove(call.sender ?? "")
     }
@@ -162,8 +151,7 @@ extension BluetoothWorld {
     func subscription(to address: String) -> String? {
         guard let strap = straps[address], let device = strap.link,
             let path = strap.table.path(of: GattTable.measurement, device: device),
-            let state = devices[device],
-            state.armed.contains(path) || state.acquired[path]?.isOpen == true
+            let state = devices[device], state.armed.contains(path)
         else { return nil }
         return path
     }
@@ -173,13 +161,7 @@ extension BluetoothWorld {
     /// - Returns: whether it went out.
     mutating func emit(_ bytes: [UInt8], from address: String) -> Bool {
         guard isRunning, let path = subscription(to: address) else { return false }
-        if let device = straps[address]?.link,
-            let acquisition = devices[device]?.acquired[path]
-        {
-            tell(.packet, bytes, at: path, acquisition)
-        } else {
-            tell(bytes, at: path)
-        }
+        tell(bytes, at: path)
         sent[address, default: []].append(
             SentFrame(bytes: bytes, uptime: uptime, at: now))
         return true

@@ -14,7 +14,7 @@ extension BluetoothWorld {
         ],
         BlueZName.characteristic: [
             ("ReadValue", "a{sv}", "ay"), ("WriteValue", "aya{sv}", ""), ("StartNotify", "", ""),
-            ("StopNotify", "", ""), ("AcquireNotify", "a{sv}", "hq"),
+            ("StopNotify", "", ""),
         ],
         BlueZName.descriptor: [("ReadValue", "a{sv}", "ay")],
         BlueZName.agentManager: [

@@ -203,9 +203,6 @@ extension BluetoothWorld {
     mutating func unlink(_ path: String) {
         guard let device = devices[path], device.isConnected else { return }
         if straps[device.strap]?.link == path { straps[device.strap]?.link = nil }
-        for characteristic in device.acquired.keys.sorted() {
-            endAcquisition(at: characteristic, device: path)
-        }
         devices[path]?.isConnected = false
         devices[path]?.isResolved = false
         devices[path]?.isDisconnecting = false

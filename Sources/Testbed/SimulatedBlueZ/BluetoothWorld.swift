@@ -94,19 +94,6 @@ struct BluetoothWorld {
         var notifySessions: [String: Set<String>] = [:]
         /// Characteristics whose notifications are switched on in this link.
         var armed: Set<String> = []
-        /// Sockets of notifications, by characteristic path. They end with the link.
-        var acquired: [String: Acquisition] = [:]
-    }
-
-    /// A characteristic's notifications go to one client, over a socket.
-    struct Acquisition {
-        var client: String
-        /// The serial of the `AcquireNotify`.
-        var serial: UInt32
-        /// No two sockets have the same.
-        var number: UInt32
-        /// `AcquireNotify` is answered.
-        var isOpen = false
     }
 
     /// The data that bluetoothd keeps on disk.
@@ -135,8 +122,6 @@ struct BluetoothWorld {
     /// Every frame that went out, by the strap's address. Apart from the straps, so that a copy of
     /// one of them does not make the log copy itself at the next frame.
     var sent: [String: [SentFrame]] = [:]
-    /// Frames among `sent` that a full socket did not take, by the strap's address.
-    var unsent: [String: Int] = [:]
     /// By object path.
     var devices: [String: DeviceState] = [:]
     /// Paths of devices with a connect that is pending.
@@ -304,10 +289,6 @@ struct BluetoothWorld {
     mutating func end(gracefully: Bool) {
         if gracefully {
             for address in adapters.keys.sorted() { hide(adapter: address) }
-        }
-        // The kernel closes what a process leaves.
-        for device in devices.values {
-            for (path, acquisition) in device.acquired { tell(.end, nil, at: path, acquisition) }
         }
         for address in straps.keys { straps[address]?.link = nil }
         for address in adapters.keys {

@@ -222,15 +222,6 @@ public final class MemoryBus: Sendable {
         }
     }
 
-    /// The number of a client's socket.
-    func socket(of name: String, at path: String) throws(DBusFault) -> UInt32 {
-        let found = look { world in
-            world.devices.values.compactMap { $0.acquired[path] }.first { $0.client == name }
-        }
-        guard let found else { throw DBusFault(name: DBusFault.badSocket) }
-        return found.number
-    }
-
     func send(_ message: DBusMessage) -> Bool {
         if let number = message.replySerial {
             change { $0.agentAnswered(number, message.kind == .reply ? message.body : nil) }
@@ -268,7 +259,7 @@ public final class MemoryBus: Sendable {
                 for name in state.clients.keys { handOver(&state, to: name, [message]) }
             case .call:
                 if let name = message.destination { handOver(&state, to: name, [message]) }
-            case .socket, .caughtUp:
+            case .caughtUp:
                 if let name = message.destination { handOver(&state, to: name, [message]) }
             case .reply, .error:
                 guard let name = message.destination, let serial = message.replySerial,
@@ -342,15 +333,6 @@ private struct MemoryConnection: BusConnection {
     }
 
     func catchUp(number: UInt32) { bus.catchUp(of: name, number: number) }
-
-    /// The bus has no descriptors: what a socket would bring comes as it is.
-    func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 {
-        try bus.socket(of: name, at: path)
-    }
-
-    func letGo(of number: UInt32) {
-        bus.change { $0.socketClosed(number) }
-    }
 
     func close() { bus.close(name) }
 }

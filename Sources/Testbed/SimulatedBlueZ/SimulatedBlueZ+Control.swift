@@ -94,17 +94,6 @@ extension SimulatedBlueZ {
         world.sent[address]?.count ?? 0
     }
 
-    /// How many of them a full socket did not take.
-    public func framesUnsentCount(_ address: String) -> Int {
-        world.unsent[address] ?? 0
-    }
-
-    /// Whether a strap's frames go over a socket now.
-    public func hasSocket(_ address: String) -> Bool {
-        let device = world.straps[address]?.link.flatMap { world.devices[$0] }
-        return device?.acquired.values.contains { $0.isOpen } ?? false
-    }
-
     /// Forgets the frames that went out, for runs without end.
     public func forgetFramesSent(_ address: String) {
         world.sent[address] = []

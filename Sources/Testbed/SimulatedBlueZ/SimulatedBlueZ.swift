@@ -46,7 +46,6 @@ public actor SimulatedBlueZ {
     private var connection: DBusConnection?
     private var wantsDaemon = false
     private var waiting: [DBusMessage] = []
-    private var sockets: [UInt32: SimulatedSocket] = [:]
     private var isSending = false
     private var timer: Task<Void, Never>?
     private var timerDue: WorldTime?
@@ -138,7 +137,6 @@ public actor SimulatedBlueZ {
         catchUp()
         world.end(gracefully: gracefully)
         flush()
-        closeSockets()
         connection?.close()
         connection = nil
         waiting = []
@@ -149,7 +147,6 @@ public actor SimulatedBlueZ {
         guard self.connection === connection else { return }
         self.connection = nil
         waiting = []
-        closeSockets()
         catchUp()
         world.end(gracefully: false)
         flush()
@@ -198,57 +195,12 @@ public actor SimulatedBlueZ {
 
     /// Sends a message; an agent's answer to a call comes back to the world.
     private func send(_ message: DBusMessage, over connection: DBusConnection) -> Bool {
-        if message.kind == .socket {
-            sendOverSocket(message)
-            return true
-        }
-        let message = withSocket(message)
         guard message.kind == .call else { return connection.send(message) }
         Task { [weak self] in
             let answer = try? await connection.request(message, deadline: Self.agentDeadline)
             await self?.agentAnswered(message.serial, answer?.body)
         }
         return true
-    }
-
-    /// An answer to `AcquireNotify`, with a socket in its place.
-    private func withSocket(_ answer: DBusMessage) -> DBusMessage {
-        guard let number = world.acquisition(answeredBy: answer)?.number else { return answer }
-        let made = SimulatedSocket.make(world.habits.socketAnswer, bytes: world.habits.socketBytes)
-        {
-            [weak self] in
-            Task { await self?.socketClosed(number) }
-        }
-        sockets[number] = made?.socket
-        var answer = answer
-        if let client = made?.client {
-            answer.body[0] = .unixFD(client)
-        } else {
-            answer.body.removeFirst()
-        }
-        return answer
-    }
-
-    private func sendOverSocket(_ message: DBusMessage) {
-        switch message.news {
-        case .packet?:
-            let isTaken = sockets[message.serial]?.send(message.body.first?.byteArray ?? [])
-            if isTaken != true, let path = message.path { world.noteUnsent(at: path) }
-        case .end?: sockets.removeValue(forKey: message.serial)?.close()
-        default: break
-        }
-    }
-
-    private func socketClosed(_ number: UInt32) {
-        guard sockets.removeValue(forKey: number) != nil else { return }
-        catchUp()
-        world.socketClosed(number)
-        flush()
-    }
-
-    private func closeSockets() {
-        for socket in sockets.values { socket.close() }
-        sockets = [:]
     }
 
     private func agentAnswered(_ number: UInt32, _ body: [DBusValue]?) {

@@ -188,6 +188,22 @@ struct CentralFieldTests {
         return await stage.central.snapshots().first?.trouble == trouble
     }
 
+    @Test("while another program has a strap's notifications there are no frames, and after that there are")
+    func takenByAnother() async throws {
+        let stage = try await Stage(settings: { $0.policy.personPause = .milliseconds(200) })
+        await stage.start()
+        #expect(await stage.hearsRadio())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.bluez.inject(
+            ScriptedFault("StartNotify", times: 1, .error(BlueZFault.notifyAcquired)))
+        await stage.bluez.drop(Stage.strap)
+        #expect(await stage.until { $0.states().contains { $0.reason == .error(.taken) } })
+        await stage.forget()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
+
     /// It took 12.5 s: the link was given up for its silence.
     @Test("a strap whose services change is subscribed to anew over the same link")
     func servicesChange() async throws {

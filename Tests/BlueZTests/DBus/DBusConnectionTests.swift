@@ -241,7 +241,7 @@ struct DBusConnectionTests {
     @Test("what D-Bus does not allow is refused here and does not end the process")
     func invalidMessages() async throws {
         let badValues: [DBusValue] = [
-            .objectPath("no slash"), .string("nul\0inside"), .signature("a"), .unixFD(nil),
+            .objectPath("no slash"), .string("nul\0inside"), .signature("a"), .unixFD,
             .array(element: "s", [.byte(1)]), .array(element: "nonsense", []),
             .dictionary(key: "v", value: "s", []), .structure([]),
             .dictionary(key: "s", value: "v", [.init(key: .string("k"), value: .string("bare"))]),

@@ -269,4 +269,19 @@ struct SensorLinkTests {
             }
         }
     }
+
+    @Test("notifications that end while the link is up are asked for again over the same link")
+    func subscribesAgain() {
+        var fixture = LinkFixture.streaming()
+        let attempt = fixture.link.attempt
+        #expect(fixture.tell(.notificationsEnded) == [.subscribe(attempt: attempt)])
+        #expect(fixture.link.state == .subscribing)
+        #expect(fixture.tell(.notificationsEnded) == [])
+        fixture.tell(.subscribeFinished(attempt: attempt, nil))
+        #expect(fixture.link.isStreaming)
+        #expect(fixture.link.attempt == attempt)
+        // Without a link there is nothing to ask for.
+        fixture.tell(.device(isConnected: false, isResolved: false))
+        #expect(fixture.tell(.notificationsEnded) == [])
+    }
 }

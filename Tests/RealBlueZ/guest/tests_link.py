@@ -29,9 +29,6 @@ ANSWER_SECONDS_MAX, START_SECONDS_MAX = 15, 5
 # takes for it without storing it: measured once, apart, in a guest of the same kind whose clock counts
 # instructions; not in this run.
 INSTRUCTIONS_MAX, ALTOGETHER_MAX, BLEAK_INSTRUCTIONS = 45_000, 120_000, 65_500
-BY_SOCKET = os.environ.get("EDGE_GATEWAY_BLUETOOTH_NOTIFICATIONS") == "socket"
-# By a socket, dbus-daemon's part of what a notification costs the gateway: what else goes over the bus.
-BUS_SHARE_MAX = 0.1
 
 # Frame, and the fault it is kept with; None: a measurement, if an odd one.
 ODD_FRAMES = [
@@ -72,20 +69,15 @@ def burst(fixture):
 
 
 def cost(fixture):
-    """A notification costs the gateway less than bluetoothd and dbus-daemon; by a socket, dbus-daemon nothing."""
+    """A notification costs the gateway less than bluetoothd and dbus-daemon."""
     cost = fixture.note("cost")
     if nanoseconds := os.environ.get("NANOSECONDS_PER_INSTRUCTION"):
         count = {name: round(seconds * 1e9 / int(nanoseconds)) for name, seconds in cost.items()}
-        way = "by socket" if BY_SOCKET else "by signal"
-        fixture.figure(f"instructions {way}, all", sum(count.values()), ALTOGETHER_MAX, "")
+        fixture.figure("instructions, all", sum(count.values()), ALTOGETHER_MAX, "")
         fixture.figure(
-            f"instructions {way}", count.pop("gateway"), INSTRUCTIONS_MAX, "",
-            {**count, "bleak, once": BLEAK_INSTRUCTIONS})
+            "instructions", count.pop("gateway"), INSTRUCTIONS_MAX, "", {**count, "bleak, once": BLEAK_INSTRUCTIONS})
     figures = ", ".join(f"{name} {seconds * 1e6:.0f} µs" for name, seconds in cost.items())
-    if BY_SOCKET:
-        check(cost["dbus-daemon"] < BUS_SHARE_MAX * cost["gateway"], figures)
-    else:
-        check(cost["gateway"] < cost["bluetoothd"] + cost["dbus-daemon"], figures)
+    check(cost["gateway"] < cost["bluetoothd"] + cost["dbus-daemon"], figures)
     return figures
 
 
