@@ -16,8 +16,6 @@ enum PageCarver {
 
     /// The type octet of a page that holds rows of a table.
     private static let tableLeaf: UInt8 = 0x0D
-    /// Types of pages that hold no rows of a table but are in order.
-    private static let otherTypes: Set<UInt8> = [0x02, 0x05, 0x0A]
     /// A row whose header claims more columns is not from this store.
     private static let columnsMax = 64
 
@@ -29,36 +27,66 @@ enum PageCarver {
         of page: [UInt8], isFirst: Bool, _ overflow: Overflow? = nil
     ) -> (rows: [CarvedRow], isWhole: Bool) {
         let base = isFirst ? 100 : 0
-        guard page.count > base + 8 else { return ([], true) }
-        guard page[base] == tableLeaf else { return ([], otherTypes.contains(page[base])) }
-        let count = Int(page[base + 3]) << 8 | Int(page[base + 4])
-        let pointersEnd = base + 8 + 2 * count
-        guard pointersEnd <= page.count else { return ([], false) }
+        guard page.count > base + 8, page[base] == tableLeaf else { return ([], false) }
+        let count = number(page, base + 3)
+        let start = number(page, base + 5)
+        // Octets of the content of which nothing says whose they are.
+        var missing = page.count - (start == 0 ? 65_536 : start)
+        missing -= unused(in: page, base) ?? page.count
+        var offsets: Set<Int> = []
         var rows: [CarvedRow] = []
-        var isWhole = true
-        for index in 0..<count {
-            let at = base + 8 + 2 * index
-            let offset = Int(page[at]) << 8 | Int(page[at + 1])
-            guard offset >= pointersEnd, let row = row(in: page, at: offset, overflow) else {
-                isWhole = false
-                continue
-            }
-            rows.append(row)
+        func read(_ index: Int) -> Bool {
+            let pointer = base + 8 + 2 * index
+            guard pointer + 2 <= page.count else { return false }
+            let offset = number(page, pointer)
+            guard offset >= pointer + 2, offsets.insert(offset).inserted,
+                let cell = cell(in: page, at: offset, overflow)
+            else { return false }
+            rows.append(cell.row)
+            missing -= cell.bytes
+            return true
         }
-        return (rows, isWhole)
+        for index in 0..<min(count, page.count) { _ = read(index) }
+        // A count that is too low hides the last rows from SQLite. Their pointers are still there.
+        var next = count
+        while missing != 0, read(next) { next += 1 }
+        return (rows, missing == 0)
+    }
+
+    private static func number(_ page: [UInt8], _ at: Int) -> Int {
+        Int(page[at]) << 8 | Int(page[at + 1])
+    }
+
+    /// Octets of the content that are no row's: fragments, and a chain of free blocks (file format, §1.6). Nil if the
+    /// chain is broken.
+    private static func unused(in page: [UInt8], _ base: Int) -> Int? {
+        var octets = Int(page[base + 7])
+        var (block, end) = (number(page, base + 1), base + 8)
+        while block != 0 {
+            guard block >= end, block + 4 <= page.count else { return nil }
+            let bytes = number(page, block + 2)
+            octets += bytes
+            (block, end) = (number(page, block), block + max(4, bytes))
+        }
+        return octets
     }
 
     /// Every octet of a damaged page that could begin a row with that many values. Nearly all of what
     /// it gives is noise: the caller must have a checksum to go by.
     static func candidates(in page: [UInt8], values count: Int) -> [CarvedRow] {
         page.indices.compactMap { offset in
-            guard let row = row(in: page, at: offset), row.values.count == count else { return nil }
+            guard let row = cell(in: page, at: offset, nil)?.row, row.values.count == count else {
+                return nil
+            }
             return row
         }
     }
 
-    /// The row whose cell begins at `offset`; nil if it runs over and there is no `overflow`, or is no row.
-    static func row(in page: [UInt8], at offset: Int, _ overflow: Overflow? = nil) -> CarvedRow? {
+    /// The row whose cell begins at `offset`, and how many octets of the page it has; nil if it runs over and there is
+    /// no `overflow`, or is no row.
+    private static func cell(
+        in page: [UInt8], at offset: Int, _ overflow: Overflow?
+    ) -> (row: CarvedRow, bytes: Int)? {
         var reader = PageReader(page, from: offset, to: page.count)
         guard let length = reader.varint(), let rowID = reader.varint(), length >= 2,
             length <= payloadMax
@@ -70,12 +98,15 @@ enum PageCarver {
             ? StoreFile.localBytes(ofRow: Int(length), pageBytes: page.count) : Int(length)
         let end = reader.at + here
         guard end <= page.count else { return nil }
-        if here == length { return row(rowID, PageReader(page, from: reader.at, to: end)) }
+        if here == length {
+            return row(rowID, PageReader(page, from: reader.at, to: end)).map { ($0, end - offset) }
+        }
         guard let overflow, end + 4 <= page.count else { return nil }
         let next = page[end..<(end + 4)].reduce(0) { $0 << 8 | UInt32($1) }
         guard let rest = overflow(next, Int(length) - here) else { return nil }
         let payload = page[reader.at..<end] + rest
         return row(rowID, PageReader(Array(payload), from: 0, to: payload.count))
+            .map { ($0, end + 4 - offset) }
     }
 
     /// No row of a sample, sensor, enrollment or assignment is longer.

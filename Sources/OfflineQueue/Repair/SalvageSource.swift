@@ -182,15 +182,18 @@ struct SalvageSource: Sendable {
     }
 
     /// Reads a table from its beginning and from its end, each as far as it goes. It is complete if all its rows are
-    /// of this table.
+    /// of this table, and SQLite has passed over none.
     private mutating func read(_ shape: TableShape, _ database: DatabaseQueue) -> Bool {
+        var isSound = false
+        // SQLite compares the count of a page's rows with the page only when it is asked.
+        _ = Self.fetch(database, "PRAGMA quick_check('\(shape.name)')") { isSound = $0[0] == "ok" }
         guard shape.hasRowID else {
             var found: [Values] = []
             let isComplete = Self.fetch(database, "SELECT * FROM \(shape.name)") { row in
                 found.append(Self.values(row))
             }
             unnumbered[shape.name] = found
-            return isComplete
+            return isComplete && isSound
         }
         var found: [String: [Int64: Values]] = [:]
         var hasOthers = false
@@ -205,7 +208,7 @@ struct SalvageSource: Sendable {
         }
         let isComplete = take("ASC") || (take("DESC") && false)
         rows.merge(found) { _, found in found }
-        return isComplete && !hasOthers
+        return isComplete && isSound && !hasOthers
     }
 
     private static func fetch(

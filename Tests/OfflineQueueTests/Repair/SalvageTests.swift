@@ -216,6 +216,37 @@ struct SalvageTests {
         #expect(try await queue.audit().isClean)
     }
 
+    /// SQLite said nothing, and the reader of pages believed the count as well: samples were lost, or had no segment.
+    @Test(arguments: ["sample", "segment"])
+    func aPageThatCountsItsRowsTooLowHidesNone(table: String) async throws {
+        let world = try await SalvageWorld(store, clock)
+        let rows = try store.number("SELECT count(*) FROM \(table) NOT INDEXED")
+        let leaf = try #require(try pages(of: table, leaves: true).last)
+        try change(leaf * StoreFile.newPageBytes + 4) { $0 - 1 }
+        #expect(try store.number("SELECT count(*) FROM \(table) NOT INDEXED") == rows - 1)
+        try change(18) { _ in 3 }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(
+            report.carried == world.rows && report.unknown == 0 && report.orphaned == 0,
+            "\(report)")
+        #expect(identities(try await world.deliverAll(queue)) == identities(world.pending))
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// One flipped bit, and nobody looked for samples on a page that leads to others.
+    @Test func aPageOfSamplesThatCallsItselfOneOfAnotherKindIsSearched() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let leaf = try #require(try pages(of: "sample", leaves: true).dropLast().last)
+        try change(leaf * StoreFile.newPageBytes) { $0 ^ 0x08 }
+        try change(18) { _ in 3 }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == world.rows && report.unknown == 0, "\(report)")
+        #expect(identities(try await world.deliverAll(queue)) == identities(world.pending))
+        #expect(try await queue.audit().isClean)
+    }
+
     /// The reader went on behind the number that one octet had made of a row's.
     @Test func aDamagedRowNumberHidesNoRowBehindIt() async throws {
         let world = try await SalvageWorld(store, clock)
