@@ -1,9 +1,3 @@
-#if DEBUG
-    import GRDB
-    import GRDBSQLite
-    import Synchronization
-#endif
-
 /// A step of the store at which a debug build can be made to die (``KillSwitch``).
 enum FaultPoint: String, CaseIterable {
     /// A frame is in memory.
@@ -48,28 +42,4 @@ enum FaultPoint: String, CaseIterable {
     /// The process has come to this step.
     @inline(__always)
     func reach() { KillSwitch.reach(rawValue) }
-
-    #if DEBUG
-        /// Makes each page that a checkpoint writes home a step: it is all SQLite's, and in WAL mode
-        /// no other program writes to the file itself.
-        static func watchCheckpoints(_ db: Database) {
-            var file: UnsafeMutablePointer<sqlite3_file>?
-            guard KillSwitch.isSet(to: FaultPoint.checkpoint.rawValue),
-                sqlite3_file_control(
-                    db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
-                let file, let methods = file.pointee.pMethods
-            else { return }
-            // For as long as the process lives, which is not long: the watching ones, then the real.
-            let both = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 2)
-            both.initialize(from: methods, count: 2)
-            both[0].xWrite = { file, bytes, count, offset in
-                FaultPoint.checkpoint.reach()
-                StoreFile.fileWrites.add(1, ordering: .relaxed)
-                // `file` is the one below, whose second methods are the real ones.
-                return file?.pointee.pMethods?[1].xWrite?(file, bytes, count, offset)
-                    ?? SQLITE_IOERR
-            }
-            file.pointee.pMethods = UnsafePointer(both)
-        }
-    #endif
 }

@@ -20,9 +20,6 @@ package enum KillSwitch {
         /// The variable that names the step.
         package static let variable = "EDGE_GATEWAY_KILL_AT"
 
-        /// Whether the process is to die at `step`.
-        package static func isSet(to step: String) -> Bool { target.withLock { $0.step == step } }
-
         /// Told of each step: a simulation kills a gateway that shares its process.
         package static let observer = Mutex<(@Sendable (String) -> Void)?>(nil)
 

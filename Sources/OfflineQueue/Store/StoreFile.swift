@@ -33,9 +33,6 @@ enum StoreFile {
             if try !database.read(Schema.isComplete) { try Schema.migrator.migrate(database) }
             lengthenLog(path, try database.unsafeRead(pageBytes))
             FaultPoint.migrated.reach()
-            #if DEBUG
-                database.inDatabase(FaultPoint.watchCheckpoints)
-            #endif
             return database
         } catch {
             throw QueueError("open store", error).located(at: path)
@@ -379,6 +376,7 @@ enum StoreFile {
         }
         if !isLog {
             both[0].xWrite = { file, bytes, count, offset in
+                FaultPoint.checkpoint.reach()
                 StoreFile.fileWrites.add(1, ordering: .relaxed)
                 return file?.pointee.pMethods?[1].xWrite?(file, bytes, count, offset)
                     ?? SQLITE_IOERR
