@@ -429,17 +429,18 @@ extension SampleQueue {
     ) throws -> (samples: Int, unread: SalvageReader.Unread) {
         let reader = try SalvageReader(path: path)
         var summary = ExportSummary()
-        func hand(_ lines: [String]) throws { try sink(lines.flatMap { Array($0.utf8) + [0x0A] }) }
-        try hand([ExportLine.header])
-        while let lines = reader.next() {
-            let wanted = lines.filter { selection == .everything || $0.isUnsent }
-            summary.samples += wanted.count
-            try hand(wanted.map(\.json))
+        var lines = ExportLines()
+        try lines.add(ExportLine.header, to: sink)
+        while let found = reader.next() {
+            for line in found where selection == .everything || line.isUnsent {
+                try lines.add(line.json, to: sink)
+                summary.samples += 1
+            }
         }
-        let unread = reader.unread
-        summary.damaged = unread.damaged
-        try hand([ExportLine.trailer(summary)])
-        return (summary.samples, unread)
+        summary.damaged = reader.unread.damaged
+        try lines.add(ExportLine.trailer(summary), to: sink)
+        try lines.flush(to: sink)
+        return (summary.samples, reader.unread)
     }
 }
 

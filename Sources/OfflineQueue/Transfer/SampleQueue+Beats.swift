@@ -28,53 +28,37 @@ extension SampleQueue {
     ) throws -> BeatSummary {
         try StoreFile.readOnce(path, "export beats") { db in
             try filter.check(db, "export beats")
-            var export = BeatExport(db, filter)
-            return try export.run(progress, sink)
+            var lines = ExportLines()
+            try lines.add(ExportColumn.header(ExportColumn.beats), to: sink)
+            let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM segment") ?? 0
+            let segments = try Row.fetchCursor(
+                db,
+                sql: """
+                    SELECT s.id, n.address, s.wall_offset_us, s.first_sample, s.last_sample
+                    FROM segment s
+                    JOIN assignment a ON a.id = s.assignment
+                    JOIN sensor n ON n.id = a.sensor
+                    WHERE ?1 IS NULL OR n.address = ?1
+                    ORDER BY n.address, s.id
+                    """, arguments: [filter.sensor])
+            var (summary, done) = (BeatSummary(), 0)
+            while let row = try segments.next() {
+                progress(Double(done) / Double(max(1, count)))
+                done += 1
+                try summary.write(row, db, filter, &lines, to: sink)
+            }
+            try lines.flush(to: sink)
+            return summary
         }
     }
 }
 
-/// One export of beats under way. It holds one segment's state and one piece, however long the store is.
-private struct BeatExport {
-    private static let pieceBytes = 65_536
-
-    private let db: Database
-    private let filter: ExportFilter
-    private var piece: [UInt8] = []
-    private var summary = BeatSummary()
-
-    init(_ db: Database, _ filter: ExportFilter) {
-        self.db = db
-        self.filter = filter
-    }
-
-    mutating func run(
-        _ progress: (Double) -> Void, _ sink: ([UInt8]) throws -> Void
-    ) throws -> BeatSummary {
-        add(ExportColumn.header(ExportColumn.beats))
-        let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM segment") ?? 0
-        let segments = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT s.id, n.address, s.wall_offset_us, s.first_sample, s.last_sample
-                FROM segment s
-                JOIN assignment a ON a.id = s.assignment
-                JOIN sensor n ON n.id = a.sensor
-                WHERE ?1 IS NULL OR n.address = ?1
-                ORDER BY n.address, s.id
-                """, arguments: [filter.sensor])
-        var done = 0
-        while let row = try segments.next() {
-            progress(Double(done) / Double(max(1, count)))
-            done += 1
-            try write(row, sink)
-        }
-        try hand(sink)
-        return summary
-    }
-
+extension BeatSummary {
     /// The beats of one segment, whose row is `segment`.
-    private mutating func write(_ segment: Row, _ sink: ([UInt8]) throws -> Void) throws {
+    fileprivate mutating func write(
+        _ segment: Row, _ db: Database, _ filter: ExportFilter, _ lines: inout ExportLines,
+        to sink: ([UInt8]) throws -> Void
+    ) throws {
         guard let id = segment[0] as Int64? else { return }
         let wallOffset = segment[2] as WallOffset?
         var table = BeatTable(
@@ -91,28 +75,17 @@ private struct BeatExport {
         while let row = try rows.next() {
             let sample = SampleRow(row)
             guard sample.isIntact(key) else {
-                summary.damaged += 1
+                damaged += 1
                 continue
             }
             guard let measurement = try? HeartRateMeasurement(frame: sample.frame) else { continue }
-            let lines = table.lines(
+            let found = table.lines(
                 of: BeatTable.Frame(
                     uptime: sample.uptime, time: sample.time(wallOffset),
                     flags: Plausibility(rawValue: UInt16(truncatingIfNeeded: sample.flags)),
                     rr: measurement.rrIntervals))
-            for line in lines { add(line) }
-            summary.beats += lines.count
-            if piece.count >= Self.pieceBytes { try hand(sink) }
+            for line in found { try lines.add(line, to: sink) }
+            beats += found.count
         }
-    }
-
-    private mutating func add(_ line: String) {
-        piece += line.utf8
-        piece.append(UInt8(ascii: "\n"))
-    }
-
-    private mutating func hand(_ sink: ([UInt8]) throws -> Void) throws {
-        if !piece.isEmpty { try sink(piece) }
-        piece.removeAll(keepingCapacity: true)
     }
 }

@@ -70,6 +70,25 @@ public struct ExportFilter: Sendable, Hashable {
     }
 }
 
+/// Lines on their way to whoever writes an export, in pieces of about 64 KiB.
+struct ExportLines {
+    private static let pieceBytes = 65_536
+
+    private var piece: [UInt8] = []
+
+    mutating func add(_ line: String, to sink: ([UInt8]) throws -> Void) throws {
+        piece += line.utf8
+        piece.append(UInt8(ascii: "\n"))
+        if piece.count >= Self.pieceBytes { try flush(to: sink) }
+    }
+
+    /// Hands on what waits.
+    mutating func flush(to sink: ([UInt8]) throws -> Void) throws {
+        if !piece.isEmpty { try sink(piece) }
+        piece.removeAll(keepingCapacity: true)
+    }
+}
+
 /// The result of an export.
 public struct ExportSummary: Sendable, Hashable {
     /// Samples written.
@@ -112,7 +131,8 @@ extension SampleQueue {
     ) throws -> ExportSummary {
         try StoreFile.readOnce(path, "export samples") { db in
             try filter.check(db, "export samples")
-            var export = SampleExport(db, format: format, selection: selection, filter: filter)
+            var export = SampleExport(
+                db: db, format: format, selection: selection, filter: filter)
             return try export.run(progress, sink)
         }
     }
@@ -120,34 +140,29 @@ extension SampleQueue {
 
 /// One export under way.
 private struct SampleExport {
-    private static let pieceBytes = 65_536
     /// Segments kept in memory; the samples of only a few are interleaved at a time.
     private static let segmentsMax = 1_024
 
-    private let db: Database
-    private let format: ExportFormat
-    private let selection: ExportSelection
-    private let filter: ExportFilter
-    private var piece: [UInt8] = []
+    let db: Database
+    let format: ExportFormat
+    let selection: ExportSelection
+    let filter: ExportFilter
     private var summary = ExportSummary()
     private var segments: [Int64: ExportedSegment] = [:]
 
     init(
-        _ db: Database, format: ExportFormat, selection: ExportSelection, filter: ExportFilter
+        db: Database, format: ExportFormat, selection: ExportSelection, filter: ExportFilter
     ) {
-        self.db = db
-        self.filter = filter
-        self.format = format
-        self.selection = selection
+        (self.db, self.format, self.selection, self.filter) = (db, format, selection, filter)
     }
 
     mutating func run(
         _ progress: (Double) -> Void, _ sink: ([UInt8]) throws -> Void
     ) throws -> ExportSummary {
-        switch format {
-        case .ndjson: add(ExportLine.header)
-        case .csv: add(ExportColumn.header(ExportColumn.samples))
-        }
+        var lines = ExportLines()
+        let isNDJSON = format == .ndjson
+        try lines.add(
+            isNDJSON ? ExportLine.header : ExportColumn.header(ExportColumn.samples), to: sink)
         var letters = try ExportedLetters(db)
         let first = try firstID()
         if selection == .unsent { summary.leftOut = try settled(before: first) }
@@ -176,12 +191,11 @@ private struct SampleExport {
                 if filter.admits(line, .everything) { summary.leftOut += 1 }
                 continue
             }
-            add(format == .ndjson ? line.json : line.csv)
+            try lines.add(isNDJSON ? line.json : line.csv, to: sink)
             summary.samples += 1
-            if piece.count >= Self.pieceBytes { try hand(sink) }
         }
-        if format == .ndjson { add(ExportLine.trailer(summary)) }
-        try hand(sink)
+        if isNDJSON { try lines.add(ExportLine.trailer(summary), to: sink) }
+        try lines.flush(to: sink)
         return summary
     }
 
@@ -229,16 +243,6 @@ private struct SampleExport {
         let segment = try ExportedSegment(db, id)
         segments[id] = segment
         return segment
-    }
-
-    private mutating func add(_ line: String) {
-        piece += line.utf8
-        piece.append(UInt8(ascii: "\n"))
-    }
-
-    private mutating func hand(_ sink: ([UInt8]) throws -> Void) throws {
-        if !piece.isEmpty { try sink(piece) }
-        piece.removeAll(keepingCapacity: true)
     }
 }
 

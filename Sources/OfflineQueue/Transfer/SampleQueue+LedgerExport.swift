@@ -17,20 +17,24 @@ extension SampleQueue {
     ) throws -> Int {
         try StoreFile.readOnce(path, "export gaps") { db in
             try filter.check(db, "export gaps")
-            var table = LedgerTable(ExportColumn.gaps)
+            var lines = ExportLines()
+            try lines.add(ExportColumn.header(ExportColumn.gaps), to: sink)
             let ledger = try StoredLedger(db)
+            var count = 0
             for row in try ledger.gaps(db, filter) {
                 let (gap, worn) = (row.gap(ledger.boots), ledger.assignments[row.assignment])
                 guard filter.sensor == nil || worn?.sensor == filter.sensor else { continue }
                 let length = gap.duration.map { ExportColumn.decimal($0.inSeconds) }
-                try table.add(
-                    [
+                try lines.add(
+                    ExportColumn.line([
                         worn?.sensor ?? "", String(row.assignment), worn?.patient ?? "",
                         gap.cause.rawValue, gap.from.flatMap(UTCText.text) ?? "",
                         gap.until.flatMap(UTCText.text) ?? "", length ?? "", String(gap.isOpen),
-                    ], to: sink)
+                    ]), to: sink)
+                count += 1
             }
-            return try table.finish(sink)
+            try lines.flush(to: sink)
+            return count
         }
     }
 
@@ -46,19 +50,25 @@ extension SampleQueue {
     ) throws -> Int {
         try StoreFile.readOnce(path, "export coverage") { db in
             try filter.check(db, "export coverage")
-            var table = LedgerTable(ExportColumn.coverage)
-            for (key, day) in try StoredLedger(db).coverage(db, filter) {
-                var causes: [String: Double] = [:]
-                for (cause, seconds) in day.secondsByCause { causes[cause.rawValue] = seconds }
-                try table.add(
-                    [key.sensor, key.patient, String(UTCText.text(day.dayStart)?.prefix(10) ?? "")]
-                        + ExportColumn.figures(
-                            percent: day.percent, expectedSeconds: day.expectedSeconds,
-                            coveredSeconds: day.coveredSeconds,
-                            longestGapSeconds: day.longestGapSeconds, secondsByCause: causes),
-                    to: sink)
+            var lines = ExportLines()
+            try lines.add(ExportColumn.header(ExportColumn.coverage), to: sink)
+            let days = try StoredLedger(db).coverage(db, filter)
+            for (key, day) in days {
+                let causes = day.secondsByCause.map { ($0.key.rawValue, $0.value) }
+                try lines.add(
+                    ExportColumn.line(
+                        [
+                            key.sensor, key.patient,
+                            String(UTCText.text(day.dayStart)?.prefix(10) ?? ""),
+                        ]
+                            + ExportColumn.figures(
+                                percent: day.percent, expectedSeconds: day.expectedSeconds,
+                                coveredSeconds: day.coveredSeconds,
+                                longestGapSeconds: day.longestGapSeconds,
+                                secondsByCause: Dictionary(causes, uniquingKeysWith: +))), to: sink)
             }
-            return try table.finish(sink)
+            try lines.flush(to: sink)
+            return days.count
         }
     }
 }
@@ -173,37 +183,5 @@ extension GapRow {
                 cause: GapCause(rawValue: row[2] ?? "") ?? .silent, from: from,
                 until: max(from, end ?? from), isOpen: true)
         }
-    }
-}
-
-/// A table that is written in pieces.
-private struct LedgerTable {
-    private static let pieceBytes = 65_536
-
-    private var piece: [UInt8] = []
-    private var rows = 0
-
-    init(_ columns: [ExportColumn]) { append(ExportColumn.header(columns)) }
-
-    mutating func add(_ fields: [String], to sink: ([UInt8]) throws -> Void) throws {
-        append(ExportColumn.line(fields))
-        rows += 1
-        if piece.count >= Self.pieceBytes { try hand(sink) }
-    }
-
-    /// Returns how many rows there were.
-    mutating func finish(_ sink: ([UInt8]) throws -> Void) throws -> Int {
-        try hand(sink)
-        return rows
-    }
-
-    private mutating func append(_ line: String) {
-        piece += line.utf8
-        piece.append(UInt8(ascii: "\n"))
-    }
-
-    private mutating func hand(_ sink: ([UInt8]) throws -> Void) throws {
-        try sink(piece)
-        piece.removeAll(keepingCapacity: true)
     }
 }
