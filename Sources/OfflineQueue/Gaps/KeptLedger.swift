@@ -5,6 +5,23 @@ import GRDB
 struct Instant: Sendable, Hashable {
     var boot: Int64
     var uptime: Uptime
+
+    /// Before everything that is known.
+    static let unknown = Instant(boot: 0, uptime: .zero)
+}
+
+extension Instant {
+    /// From the columns of a row that have these names with `_boot` and `_uptime_us` behind; nil if there is none.
+    init?(_ row: Row, _ name: String) {
+        guard let boot = row["\(name)_boot"] as Int64? else { return nil }
+        self.init(boot: boot, uptime: row["\(name)_uptime_us"] ?? .zero)
+    }
+
+    /// From a column and the one behind it.
+    init?(_ row: Row, at column: Int) {
+        guard let boot = row[column] as Int64? else { return nil }
+        self.init(boot: boot, uptime: row[column + 1] ?? .zero)
+    }
 }
 
 /// A ledger and what of it is in the store.

@@ -49,7 +49,7 @@ public struct LedgerEntry: Sendable, Hashable {
 /// How far a destination has been told of an assignment's ledger.
 struct LedgerCursor: Sendable, Hashable {
     /// Where the last gap begins that was sent.
-    var gap = Instant(boot: 0, uptime: .zero)
+    var gap = Instant.unknown
     /// The last day whose coverage was sent, in days since 1970-01-01.
     var day: Int64 = 0
 }

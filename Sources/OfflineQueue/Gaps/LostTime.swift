@@ -8,16 +8,8 @@ extension Database {
     /// The time of each assignment up to `begin` of its ledger here, or to its end, is lost.
     func loseTime(until begin: (_ assignment: Int64) -> Instant) throws {
         for row in try Row.fetchAll(self, sql: "SELECT * FROM assignment") {
-            guard let id = row["id"] as Int64?, let boot = row["began_boot"] as Int64?,
-                let uptime = row["began_uptime_us"] as Uptime?
-            else { continue }
-            var end = begin(id)
-            if let boot = row["ended_boot"] as Int64?,
-                let uptime = row["ended_uptime_us"] as Uptime?
-            {
-                end = Instant(boot: boot, uptime: uptime)
-            }
-            try insertLost(id, from: Instant(boot: boot, uptime: uptime), until: end)
+            guard let id = row["id"] as Int64?, let began = Instant(row, "began") else { continue }
+            try insertLost(id, from: began, until: Instant(row, "ended") ?? begin(id))
         }
     }
 
@@ -25,18 +17,19 @@ extension Database {
     func cover(_ assignment: Int64, boot: Int64, with uptimes: [Uptime]) throws {
         let uptimes = uptimes.sorted()
         guard var from = uptimes.first, var until = uptimes.first else { return }
+        func cover() throws {
+            try explain(
+                assignment, from: Instant(boot: boot, uptime: from),
+                until: Instant(boot: boot, uptime: until), as: nil)
+        }
         for uptime in uptimes {
             if GapLedger.isGap(from: until, until: uptime) {
-                try explain(
-                    assignment, from: Instant(boot: boot, uptime: from),
-                    until: Instant(boot: boot, uptime: until), as: nil)
+                try cover()
                 from = uptime
             }
             until = uptime
         }
-        try explain(
-            assignment, from: Instant(boot: boot, uptime: from),
-            until: Instant(boot: boot, uptime: until), as: nil)
+        try cover()
     }
 
     /// A part of the lost time has another cause after all; nil: a sample was saved of it.
@@ -54,8 +47,7 @@ extension Database {
                     """),
             arguments: [assignment, from.boot, from.uptime, until.boot, until.uptime])
         for row in lost {
-            let begin = Instant(boot: row[1] ?? 0, uptime: row[2] ?? .zero)
-            let end = Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero)
+            guard let begin = Instant(row, at: 1), let end = Instant(row, at: 3) else { continue }
             try execute(sql: "DELETE FROM gap WHERE id = ?", arguments: [row[0] as Int64?])
             let left = GapCause(rawValue: row[5] ?? "") ?? .storeLost
             try insertLost(assignment, left, from: begin, until: min(from, end))

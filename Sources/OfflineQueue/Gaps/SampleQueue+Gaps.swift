@@ -99,16 +99,10 @@ extension SampleQueue {
         let limit = max(0, limit)
         return try read("list gaps") { db in
             let boots = try Boots(db)
-            // An unknown time rules nothing out.
-            func overlaps(_ begin: UTC?, _ end: UTC?) -> Bool {
-                if let since, let end, end <= since { return false }
-                if let until, let begin, begin >= until { return false }
-                return true
-            }
             let unstored = try unstoredGaps(db, at: now).filter { gap in
                 (assignment == nil || gap.assignment == assignment)
                     && (sensor == nil || gap.sensor == sensor)
-                    && overlaps(boots.utc(gap.from), boots.utc(gap.until))
+                    && gap.overlaps(since: since, until: until, boots)
             }
             let stored = try GapRow.closed(
                 db, assignment: assignment, sensor: sensor, since: since, until: until,
@@ -153,7 +147,9 @@ extension SampleQueue {
             var coverages: [Int64: Coverage] = [:]
             let rows = try Row.fetchCursor(db, sql: "SELECT a.* FROM assignment a ORDER BY a.id")
             while let row = try rows.next() {
-                let line = timeLine(of: row, now: now, gaps: gaps[row["id"] ?? 0] ?? [])
+                let line = TimeLine(
+                    of: row, now: Instant(boot: run.boot, uptime: now),
+                    gaps: gaps[row["id"] ?? 0] ?? [])
                 coverages[row["sensor"] ?? 0, default: Coverage(dayStart: day)].add(
                     line.spans(boots))
             }
@@ -166,19 +162,9 @@ extension SampleQueue {
     ) throws -> TimeLine {
         let id: Int64 = assignment["id"] ?? 0
         let stored = try GapRow.closed(db, assignment: id, since: nil, until: nil, limit: -1)
-        return timeLine(
-            of: assignment, now: now, gaps: stored + (unstored[id] ?? []))
-    }
-
-    private func timeLine(of assignment: Row, now: Uptime, gaps: [GapRow]) -> TimeLine {
-        TimeLine(
-            begin: Instant(
-                boot: assignment["began_boot"] ?? 0,
-                uptime: assignment["began_uptime_us"] ?? .zero),
-            end: Instant(
-                boot: assignment["ended_boot"] ?? run.boot,
-                uptime: assignment["ended_uptime_us"] ?? now),
-            gaps: gaps.sorted(by: GapRow.isEarlier))
+        return TimeLine(
+            of: assignment, now: Instant(boot: run.boot, uptime: now),
+            gaps: stored + (unstored[id] ?? []))
     }
 
     /// The gaps that only memory knows to their end.

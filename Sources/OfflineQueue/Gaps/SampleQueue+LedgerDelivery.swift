@@ -69,7 +69,7 @@ extension Database {
                 WHERE assignment = ? AND until_boot IS NOT NULL
                 ORDER BY from_boot DESC, from_uptime_us DESC LIMIT 1
                 """, arguments: [assignment])
-        let gap = Instant(boot: latest?[0] ?? 0, uptime: latest?[1] ?? .zero)
+        let gap = latest.flatMap { Instant($0, at: 0) } ?? .unknown
         try setLedgerCursor(
             of: assignment, destination: destination, LedgerCursor(gap: gap, day: today - 1))
     }
@@ -118,9 +118,7 @@ private struct LedgerLine {
             LedgerLine(
                 row: row, id: row["id"] ?? 0, sensor: row["sensor"] ?? 0, patient: row["named"],
                 cursor: LedgerCursor(
-                    gap: Instant(
-                        boot: row["gap_boot"] ?? 0, uptime: row["gap_uptime_us"] ?? .zero),
-                    day: row["ledger_day"] ?? 0))
+                    gap: Instant(row, "gap") ?? .unknown, day: row["ledger_day"] ?? 0))
         }
     }
 
@@ -128,21 +126,8 @@ private struct LedgerLine {
     func gaps(
         _ db: Database, _ boots: Boots, running: Int64, limit: Int
     ) throws -> [LedgerEntry] {
-        let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT cause, from_boot, from_uptime_us, until_boot, until_uptime_us FROM gap
-                WHERE assignment = ?1 AND until_boot IS NOT NULL
-                    AND (from_boot, from_uptime_us) > (?2, ?3)
-                ORDER BY from_boot, from_uptime_us LIMIT ?4
-                """, arguments: [id, cursor.gap.boot, cursor.gap.uptime, limit])
         var entries: [LedgerEntry] = []
-        for row in rows {
-            let gap = GapRow(
-                assignment: id, sensor: sensor,
-                cause: GapCause(rawValue: row[0] ?? "") ?? .silent,
-                from: Instant(boot: row[1] ?? 0, uptime: row[2] ?? .zero),
-                until: Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero))
+        for gap in try GapRow.next(db, of: id, after: cursor.gap, limit: limit) {
             let isPlaced = boots.utc(gap.from) != nil && boots.utc(gap.until) != nil
             if !isPlaced, gap.until.boot == running { break }
             var next = cursor
@@ -160,18 +145,11 @@ private struct LedgerLine {
         return entries
     }
 
-    private var begin: Instant {
-        Instant(boot: row["began_boot"] ?? 0, uptime: row["began_uptime_us"] ?? .zero)
-    }
-
-    private var end: Instant? {
-        guard let boot = row["ended_boot"] as Int64? else { return nil }
-        return Instant(boot: boot, uptime: row["ended_uptime_us"] ?? .zero)
-    }
+    private var begin: Instant { Instant(row, "began") ?? .unknown }
 
     /// Whether a day before `today` is still to be told; cheap.
     func mayHaveDays(before today: Int64, _ boots: Boots) -> Bool {
-        let last = end.flatMap { boots.utc($0) }?.day
+        let last = Instant(row, "ended").flatMap { boots.utc($0) }?.day
         return cursor.day < min(today - 1, last ?? .max)
     }
 

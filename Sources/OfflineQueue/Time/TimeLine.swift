@@ -54,6 +54,15 @@ struct GapRow: Sendable {
             < (other.from.boot, other.from.uptime, other.assignment)
     }
 
+    /// Whether some of it may lie between two times: an unknown one rules nothing out.
+    func overlaps(since: UTC?, until: UTC?, _ boots: Boots) -> Bool {
+        func isBefore(_ time: UTC?, _ bound: UTC?) -> Bool {
+            guard let time, let bound else { return false }
+            return time <= bound
+        }
+        return !isBefore(boots.utc(self.until), since) && !isBefore(until, boots.utc(from))
+    }
+
     func gap(_ boots: Boots) -> Gap {
         let length = boots.length(from: from, until: until)
         return Gap(
@@ -77,13 +86,35 @@ struct GapRow: Sendable {
             db,
             sql: """
                 \(columns)
-                WHERE \(ofAssignment) AND (?1 IS NULL OR TRUE)
+                WHERE g.until_boot IS NOT NULL AND \(ofAssignment) AND (?1 IS NULL OR TRUE)
                     AND (?2 IS NULL OR coalesce(g.until_uptime_us + e.wall_offset_us > ?2, TRUE))
                     AND (?3 IS NULL OR coalesce(g.from_uptime_us + b.wall_offset_us < ?3, TRUE))
                     AND (?5 IS NULL OR a.sensor = ?5)
                 ORDER BY g.from_boot, g.from_uptime_us, g.assignment LIMIT ?4
                 """, arguments: [assignment, since, until, limit, sensor]
-        ).map(GapRow.init)
+        ).map { GapRow($0) }
+    }
+
+    /// Those that go on, up to `now`.
+    static func open(_ db: Database, until now: Instant?) throws -> [GapRow] {
+        try Row.fetchAll(db, sql: "\(columns) WHERE g.until_boot IS NULL").map {
+            GapRow($0, now: now ?? .unknown)
+        }
+    }
+
+    /// The next that are over and begin after an instant.
+    static func next(
+        _ db: Database, of assignment: Int64, after cursor: Instant, limit: Int
+    ) throws -> [GapRow] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                \(columns)
+                WHERE g.assignment = ?1 AND g.until_boot IS NOT NULL
+                    AND (g.from_boot, g.from_uptime_us) > (?2, ?3)
+                ORDER BY g.from_boot, g.from_uptime_us LIMIT ?4
+                """, arguments: [assignment, cursor.boot, cursor.uptime, limit]
+        ).map { GapRow($0) }
     }
 
     /// Those of all assignments that overlap a day, and those that lead from one boot to another: without them a
@@ -97,7 +128,7 @@ struct GapRow: Sendable {
                     OR coalesce(g.until_uptime_us + e.wall_offset_us > ?1
                         AND g.from_uptime_us + b.wall_offset_us < ?2, TRUE))
                 """, arguments: [day, day + Coverage.day]
-        ).map(GapRow.init)
+        ).map { GapRow($0) }
     }
 
     private static let columns = """
@@ -106,18 +137,19 @@ struct GapRow: Sendable {
         FROM gap g
         JOIN assignment a ON a.id = g.assignment
         JOIN boot b ON b.id = g.from_boot
-        JOIN boot e ON e.id = g.until_boot
+        LEFT JOIN boot e ON e.id = g.until_boot
         """
 }
 
 extension GapRow {
-    fileprivate init(_ row: Row) {
+    /// From a row of ``columns``; one that goes on does so up to `now`.
+    fileprivate init(_ row: Row, now: Instant = .unknown) {
+        let (from, until) = (Instant(row, at: 3) ?? .unknown, Instant(row, at: 5))
         self.init(
             assignment: row[0] ?? 0, sensor: row[1] ?? 0,
             // A cause that this program has no word for cannot be told in its words.
             cause: GapCause(rawValue: row[2] ?? "") ?? .silent,
-            from: Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero),
-            until: Instant(boot: row[5] ?? 0, uptime: row[6] ?? .zero))
+            from: from, until: until ?? max(from, now), isOpen: until == nil)
     }
 }
 
@@ -127,6 +159,13 @@ struct TimeLine: Sendable {
     var end: Instant
     /// Oldest first.
     var gaps: [GapRow]
+
+    /// Of the assignment in a row, up to `now` if it goes on.
+    init(of assignment: Row, now: Instant, gaps: [GapRow]) {
+        begin = Instant(assignment, "began") ?? .unknown
+        end = Instant(assignment, "ended") ?? now
+        self.gaps = gaps.sorted(by: GapRow.isEarlier)
+    }
 
     /// The time line in UTC, without holes: time that cannot be placed on it is `clock-unknown`.
     func spans(_ boots: Boots) -> [TimeSpan] {

@@ -23,11 +23,12 @@ extension SampleQueue {
             var count = 0
             for row in try ledger.gaps(db, filter) {
                 let (gap, worn) = (row.gap(ledger.boots), ledger.assignments[row.assignment])
-                guard filter.sensor == nil || worn?.sensor == filter.sensor else { continue }
+                let sensor: String = worn?["address"] ?? ""
+                guard filter.sensor == nil || filter.sensor == sensor else { continue }
                 let length = gap.duration.map { ExportColumn.decimal($0.inSeconds) }
                 try lines.add(
                     ExportColumn.line([
-                        worn?.sensor ?? "", String(row.assignment), worn?.patient ?? "",
+                        sensor, String(row.assignment), worn?["worn_by"] ?? "",
                         gap.cause.rawValue, gap.from.flatMap(UTCText.text) ?? "",
                         gap.until.flatMap(UTCText.text) ?? "", length ?? "", String(gap.isOpen),
                     ]), to: sink)
@@ -75,12 +76,6 @@ extension SampleQueue {
 
 /// The gaps and assignments of a store, as its file has them.
 private struct StoredLedger {
-    struct Worn {
-        var sensor: String
-        var patient: String
-        var row: Row
-    }
-
     /// Which rows of coverage are one.
     struct Key: Hashable {
         var day: Int64
@@ -89,7 +84,8 @@ private struct StoredLedger {
     }
 
     let boots: Boots
-    let assignments: [Int64: Worn]
+    /// With the address of the sensor and the patient who wore it.
+    let assignments: [Int64: Row]
     /// Up to when the store knows what was recorded; nil before the first run.
     private let end: Instant?
 
@@ -103,28 +99,15 @@ private struct StoredLedger {
                 FROM assignment a JOIN sensor n ON n.id = a.sensor
                 LEFT JOIN enrollment e ON e.id = a.enrollment
                 """)
-        assignments = Dictionary(
-            rows.map { row in
-                (
-                    row["id"] ?? 0,
-                    Worn(sensor: row["address"] ?? "", patient: row["worn_by"] ?? "", row: row)
-                )
-            }
-        ) { first, _ in first }
+        assignments = Dictionary(rows.map { ($0["id"] ?? 0, $0) }) { first, _ in first }
     }
 
     /// Those that overlap the filter's times, and those that go on.
     func gaps(_ db: Database, _ filter: ExportFilter) throws -> [GapRow] {
         let closed = try GapRow.closed(
             db, assignment: nil, since: filter.since, until: filter.until, limit: -1)
-        let open = try GapRow.open(db, until: end).filter { gap in
-            // What is not known rules nothing out.
-            func isBefore(_ time: UTC?, _ bound: UTC?) -> Bool {
-                guard let time, let bound else { return false }
-                return time <= bound
-            }
-            return !isBefore(boots.utc(gap.until), filter.since)
-                && !isBefore(filter.until, boots.utc(gap.from))
+        let open = try GapRow.open(db, until: end).filter {
+            $0.overlaps(since: filter.since, until: filter.until, boots)
         }
         return (closed + open).sorted(by: GapRow.isEarlier)
     }
@@ -138,15 +121,10 @@ private struct StoredLedger {
         // A time line leads from boot to boot: it takes all of its gaps.
         let gaps = Dictionary(grouping: try self.gaps(db, ExportFilter()), by: \.assignment)
         var days: [Key: Coverage] = [:]
-        for (id, worn) in assignments.sorted(by: { $0.key < $1.key })
-        where filter.sensor == nil || filter.sensor == worn.sensor {
-            let line = TimeLine(
-                begin: Instant(
-                    boot: worn.row["began_boot"] ?? 0, uptime: worn.row["began_uptime_us"] ?? .zero),
-                end: Instant(
-                    boot: worn.row["ended_boot"] ?? end.boot,
-                    uptime: worn.row["ended_uptime_us"] ?? end.uptime),
-                gaps: gaps[id] ?? [])
+        for (id, worn) in assignments.sorted(by: { $0.key < $1.key }) {
+            let sensor: String = worn["address"] ?? ""
+            guard filter.sensor == nil || filter.sensor == sensor else { continue }
+            let line = TimeLine(of: worn, now: end, gaps: gaps[id] ?? [])
             var spans: [Int64: [TimeSpan]] = [:]
             for span in line.spans(boots) where span.from < span.until {
                 let touched =
@@ -156,32 +134,13 @@ private struct StoredLedger {
                 for day in touched where day <= last { spans[day, default: []].append(span) }
             }
             for (day, spans) in spans {
-                let key = Key(day: day, sensor: worn.sensor, patient: worn.patient)
+                let key = Key(day: day, sensor: sensor, patient: worn["worn_by"] ?? "")
                 days[key, default: Coverage(dayStart: UTC(day: day))].add(spans)
             }
         }
         return days.filter { $0.value.expectedSeconds > 0 }.map { ($0.key, $0.value) }.sorted {
             ($0.key.day, $0.key.sensor, $0.key.patient)
                 < ($1.key.day, $1.key.sensor, $1.key.patient)
-        }
-    }
-}
-
-extension GapRow {
-    /// Those that go on, up to `end`.
-    fileprivate static func open(_ db: Database, until end: Instant?) throws -> [GapRow] {
-        try Row.fetchAll(
-            db,
-            sql: """
-                SELECT g.assignment, a.sensor, g.cause, g.from_boot, g.from_uptime_us
-                FROM gap g JOIN assignment a ON a.id = g.assignment WHERE g.until_boot IS NULL
-                """
-        ).map { row in
-            let from = Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero)
-            return GapRow(
-                assignment: row[0] ?? 0, sensor: row[1] ?? 0,
-                cause: GapCause(rawValue: row[2] ?? "") ?? .silent, from: from,
-                until: max(from, end ?? from), isOpen: true)
         }
     }
 }
