@@ -160,7 +160,7 @@ extension SampleQueue {
                 if walk.damaged != nil { return walk }
             }
         }
-        for range in PendingSegment.ranges(segments) {
+        for range in ClosedRange<Int64>.joined(segments.map(\.pending)) {
             guard walk.samples.count < limit else { break }
             let rows = try Row.fetchCursor(
                 db.cachedStatement(sql: walkSQL), arguments: [range.lowerBound, range.upperBound])
@@ -313,18 +313,20 @@ struct PendingSegment: Sendable {
         isFurther = row[column + 8] ?? false
         boot = row[column + 9] ?? 0
     }
+}
 
-    /// The id ranges that hold pending samples, overlapping ones made one, in order.
-    static func ranges(_ segments: [PendingSegment]) -> [ClosedRange<Int64>] {
-        var ranges: [ClosedRange<Int64>] = []
-        for pending in segments.map(\.pending).sorted(by: { $0.lowerBound < $1.lowerBound }) {
-            if let last = ranges.last, pending.lowerBound <= last.upperBound {
-                let upper = max(last.upperBound, pending.upperBound)
-                ranges[ranges.count - 1] = last.lowerBound...upper
+extension ClosedRange<Int64> {
+    /// The ranges, overlapping ones made one, in order.
+    static func joined(_ ranges: some Sequence<Self>) -> [Self] {
+        var joined: [Self] = []
+        for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            if let last = joined.last, range.lowerBound <= last.upperBound {
+                joined[joined.count - 1] =
+                    last.lowerBound...Swift.max(last.upperBound, range.upperBound)
             } else {
-                ranges.append(pending)
+                joined.append(range)
             }
         }
-        return ranges
+        return joined
     }
 }

@@ -3,19 +3,8 @@ import GRDB
 
 /// A stored sample and where it stands.
 public struct ListedSample: Sendable, Hashable {
-    /// The states a stored row can be in.
-    public enum State: String, Sendable, Hashable, CaseIterable {
-        /// It waits for its turn.
-        case pending
-        /// It waits for a person.
-        case held
-        /// An exchange refused it for good.
-        case dead
-        /// Its destination has it.
-        case delivered
-        /// A policy or a person has withheld it.
-        case dropped
-    }
+    /// Where a sample can stand.
+    public typealias State = SampleState
 
     /// The sample's number.
     public let id: Int64
@@ -77,7 +66,8 @@ extension SampleQueue {
     ) throws -> [ListedSample] {
         let ranges = segments.compactMapValues(range)
         var found: [ListedSample] = []
-        for span in joined(Array(ranges.values)).reversed() where found.count < limit {
+        for span in ClosedRange<Int64>.joined(ranges.values).reversed()
+        where found.count < limit {
             let rows = try Row.fetchCursor(
                 db.cachedStatement(
                     sql: """
@@ -128,20 +118,6 @@ extension SampleQueue {
                     reason: isRequeued ? segment.hold : row[SampleColumn.count]))
         }
         return found
-    }
-
-    /// The ranges, overlapping ones made one, in order.
-    private static func joined(_ ranges: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
-        var joined: [ClosedRange<Int64>] = []
-        for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
-            if let last = joined.last, range.lowerBound <= last.upperBound {
-                joined[joined.count - 1] =
-                    last.lowerBound...max(last.upperBound, range.upperBound)
-            } else {
-                joined.append(range)
-            }
-        }
-        return joined
     }
 }
 

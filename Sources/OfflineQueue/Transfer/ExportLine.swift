@@ -141,18 +141,18 @@ struct ExportLine: Sendable {
     }
 }
 
-/// The content of an export file for a sample.
-enum SampleState: String, Sendable, Hashable, Codable {
+/// Where a sample stands at one of its destinations.
+public enum SampleState: String, Sendable, Hashable, Codable, CaseIterable {
     /// It waits for its turn.
     case pending
     /// It waits for a person.
     case held
+    /// The destination refused it for good.
+    case dead
     /// The destination has it.
     case delivered
     /// A policy or a person has withheld it.
     case dropped
-    /// The destination refused it for good.
-    case dead
 
     /// Whether it is still to be delivered.
     var isUnsent: Bool { self == .pending || self == .held }
