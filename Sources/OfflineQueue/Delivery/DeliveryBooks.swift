@@ -273,3 +273,44 @@ struct DeliveryBooks: Sendable, Hashable {
         further.map { [sample, $0] } ?? [sample]
     }
 }
+
+extension Database {
+    /// Gives dead letters up: those for which `condition` holds, of the letter (`d`), its segment (`s`) and the assignment
+    /// of that (`a`). Returns how many.
+    func giveUpLetters(
+        where condition: String, _ arguments: StatementArguments, limit: Int = -1, reason: String
+    ) throws -> Int {
+        let letters = try Row.fetchAll(
+            self,
+            sql: """
+                SELECT d.sample, d.segment, d.further, d.is_requeued FROM \(SampleQueue.lettersSQL) d
+                JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
+                WHERE \(condition) LIMIT \(limit)
+                """, arguments: arguments)
+        for letter in letters {
+            try DeliveryBooks(segment: letter[1] ?? 0, further: letter[2])
+                .giveUp(self, letter[0] ?? 0, isDead: letter[3] == 0, reason: reason)
+        }
+        return letters.count
+    }
+
+    /// Drops what waits at destinations: those for which `condition` holds, of the books (`d`), their segment (`s`) and
+    /// the assignment of that (`a`).
+    func dropWaiting(
+        where condition: String, _ arguments: StatementArguments, reason: String
+    ) throws -> [DroppedRange] {
+        try Row.fetchAll(
+            self,
+            sql: """
+                SELECT s.id, d.further, d.settled_through, s.last_sample
+                FROM (SELECT id AS segment, NULL AS further, settled_through FROM segment
+                    UNION ALL SELECT segment, destination, settled_through FROM further_delivery) d
+                JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
+                WHERE d.settled_through < s.last_sample AND \(condition)
+                """, arguments: arguments
+        ).map { row in
+            try DeliveryBooks(segment: row[0] ?? 0, further: row[1]).drop(
+                self, after: row[2] ?? 0, through: row[3] ?? 0, reason: reason)
+        }
+    }
+}

@@ -54,31 +54,12 @@ extension SampleQueue {
         try flush()
         let dropped = try write("remove destination") { db in
             _ = try db.assignment(assignment)
-            let letters = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT l.sample, l.segment, l.is_requeued FROM further_dead_letter l
-                    JOIN segment s ON s.id = l.segment
-                    WHERE l.destination = ? AND s.assignment = ?
-                    """, arguments: [destination, assignment])
-            for letter in letters {
-                try DeliveryBooks(segment: letter[1] ?? 0, further: destination)
-                    .giveUp(
-                        db, letter[0] ?? 0, isDead: letter[2] == 0,
-                        reason: Self.destinationRemoved)
-            }
-            let waiting = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT s.id, d.settled_through, s.last_sample
-                    FROM further_delivery d JOIN segment s ON s.id = d.segment
-                    WHERE d.destination = ? AND s.assignment = ?
-                        AND d.settled_through < s.last_sample
-                    """, arguments: [destination, assignment])
-            let dropped = try waiting.map { row in
-                try DeliveryBooks(segment: row[0] ?? 0, further: destination).drop(
-                    db, after: row[1] ?? 0, through: row[2] ?? 0, reason: Self.destinationRemoved)
-            }
+            let condition = "d.further = ? AND s.assignment = ?"
+            let reason = Self.destinationRemoved
+            _ = try db.giveUpLetters(
+                where: condition, [destination, assignment], reason: reason)
+            let dropped = try db.dropWaiting(
+                where: condition, [destination, assignment], reason: reason)
             try db.execute(
                 sql: """
                     UPDATE further_destination SET state = 'removed'

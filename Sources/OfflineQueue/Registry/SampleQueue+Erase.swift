@@ -63,33 +63,10 @@ extension SampleQueue {
     private static func empty(
         _ db: Database, _ condition: String, _ arguments: StatementArguments
     ) throws -> (isEmpty: Bool, dropped: [DroppedRange]) {
-        let letters = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT d.sample, d.segment, d.further, d.is_requeued FROM \(lettersSQL) d
-                JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
-                WHERE \(condition) LIMIT \(pruneRowsMax)
-                """, arguments: arguments)
-        for letter in letters {
-            let books = DeliveryBooks(segment: letter[1] ?? 0, further: letter[2])
-            try books.giveUp(db, letter[0] ?? 0, isDead: letter[3] == 0, reason: erased)
-        }
-        guard letters.isEmpty else { return (false, []) }
-        let waiting = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT s.id, NULL, s.settled_through, s.last_sample
-                FROM segment s JOIN assignment a ON a.id = s.assignment
-                WHERE s.settled_through < s.last_sample AND \(condition)
-                UNION ALL SELECT s.id, d.destination, d.settled_through, s.last_sample
-                FROM further_delivery d JOIN segment s ON s.id = d.segment
-                JOIN assignment a ON a.id = s.assignment
-                WHERE d.settled_through < s.last_sample AND \(condition)
-                """, arguments: arguments + arguments)
-        let dropped = try waiting.map { row in
-            try DeliveryBooks(segment: row[0] ?? 0, further: row[1]).drop(
-                db, after: row[2] ?? 0, through: row[3] ?? 0, reason: erased)
-        }
+        let letters = try db.giveUpLetters(
+            where: condition, arguments, limit: pruneRowsMax, reason: erased)
+        guard letters == 0 else { return (false, []) }
+        let dropped = try db.dropWaiting(where: condition, arguments, reason: erased)
         let settled = try Row.fetchAll(
             db,
             sql: """

@@ -43,27 +43,10 @@ extension SampleQueue {
             guard count > 0 else {
                 throw QueueError(.unknownReference, "discard samples", "no samples wait")
             }
-            let requeued = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT d.sample, d.segment
-                    FROM dead_letter d JOIN segment s ON s.id = d.segment
-                    WHERE d.is_requeued = 1 AND s.assignment = ?
-                    """, arguments: [id])
-            for letter in requeued {
-                try DeliveryBooks(segment: letter[1] ?? 0)
-                    .giveUp(db, letter[0] ?? 0, isDead: false, reason: Self.discarded)
-            }
-            let waiting = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT id, settled_through, last_sample FROM segment
-                    WHERE assignment = ? AND settled_through < last_sample
-                    """, arguments: [id])
-            for row in waiting {
-                _ = try DeliveryBooks(segment: row[0] ?? 0).drop(
-                    db, after: row[1] ?? 0, through: row[2] ?? 0, reason: Self.discarded)
-            }
+            let condition = "d.further IS NULL AND s.assignment = ?"
+            _ = try db.giveUpLetters(
+                where: "d.is_requeued = 1 AND \(condition)", [id], reason: Self.discarded)
+            _ = try db.dropWaiting(where: condition, [id], reason: Self.discarded)
             return count
         }
         // A segment of its own for what comes: a listing can then say which were discarded.
