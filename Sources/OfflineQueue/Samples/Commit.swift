@@ -155,35 +155,41 @@ struct Commit {
             return tail
         }
         let before = nextSample - 1
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO segment (id, assignment, run, first_sample, last_sample,
-                    settled_through, pruned_through, first_uptime_us, last_uptime_us,
-                    wall_offset_us)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """
-        ).execute(arguments: [
-            try db.nextNumber(of: "segment"), assignment, run, nextSample, before, before, before,
-            uptime, uptime, offset,
-        ])
         let tail = SegmentTail(
-            segment: db.lastInsertedRowID, lastSample: before, day: day, wallOffset: offset)
-        try Self.beginFurtherDeliveries(db, of: tail.segment, assignment, after: before)
+            segment: try db.insertSegment(
+                of: assignment, run: run, after: before, uptime: uptime, offset),
+            lastSample: before, day: day, wallOffset: offset)
         tails[assignment] = tail
         return tail
     }
+}
 
-    /// Opens the books of a new segment at the further destinations of its assignment.
-    static func beginFurtherDeliveries(
-        _ db: Database, of segment: Int64, _ assignment: Int64, after cursor: Int64
-    ) throws {
-        try db.cachedStatement(
+extension Database {
+    /// Begins a segment behind the sample `last`, and its books at the further destinations of its assignment. Returns its
+    /// number.
+    func insertSegment(
+        of assignment: Int64, run: Int64, after last: Int64, uptime: Uptime, _ offset: WallOffset?,
+        identityShift: Int64 = 0
+    ) throws -> Int64 {
+        try cachedStatement(
+            sql: """
+                INSERT INTO segment (id, assignment, run, first_sample, last_sample,
+                    settled_through, pruned_through, first_uptime_us, last_uptime_us,
+                    wall_offset_us, identity_shift)
+                VALUES (?1, ?2, ?3, ?4 + 1, ?4, ?4, ?4, ?5, ?5, ?6, ?7)
+                """
+        ).execute(arguments: [
+            try nextNumber(of: "segment"), assignment, run, last, uptime, offset, identityShift,
+        ])
+        let segment = lastInsertedRowID
+        try cachedStatement(
             sql: """
                 INSERT INTO further_delivery (segment, destination, settled_through, before,
                     delivered, dead, dropped)
                 SELECT ?, destination, ?, 0, 0, 0, 0 FROM further_destination
                 WHERE assignment = ? AND state = 'active'
                 """
-        ).execute(arguments: [segment, cursor, assignment])
+        ).execute(arguments: [segment, last, assignment])
+        return segment
     }
 }

@@ -138,21 +138,9 @@ struct SampleImport: Sendable {
         of frame: ImportLine, _ assignment: Int64, _ run: ImportedRun, from nextSample: Int64,
         _ db: Database
     ) throws -> Int64 {
-        let before = nextSample - 1
-        try db.execute(
-            sql: """
-                INSERT INTO segment (id, assignment, run, first_sample, last_sample,
-                    settled_through, pruned_through, first_uptime_us, last_uptime_us,
-                    wall_offset_us)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?5, ?6, ?6, ?7)
-                """,
-            arguments: [
-                try db.nextNumber(of: "segment"), assignment, run.id, nextSample, before,
-                frame.uptime, try offset(of: frame, run, db),
-            ])
-        let segment = db.lastInsertedRowID
-        try Commit.beginFurtherDeliveries(db, of: segment, assignment, after: before)
-        return segment
+        try db.insertSegment(
+            of: assignment, run: run.id, after: nextSample - 1, uptime: frame.uptime,
+            try offset(of: frame, run, db))
     }
 
     private mutating func add(
@@ -411,22 +399,12 @@ struct SampleImport: Sendable {
             }
             try known.write(db)
         }
-        try db.execute(
-            sql: """
-                INSERT INTO segment (id, assignment, run, first_sample, last_sample, settled_through,
-                    pruned_through, first_uptime_us, last_uptime_us, identity_shift, wall_offset_us)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-            arguments: [
-                try db.nextNumber(of: "segment"), assignment, run.id, id, id - 1, id - 1, id - 1,
-                uptime, uptime, shift, offset,
-            ])
-        let segment = ImportedSegment(
-            id: db.lastInsertedRowID, run: run.id, firstSample: id, shift: shift,
-            lastSample: id - 1,
-            lastUptime: uptime, day: day, wallOffset: offset, states: states)
-        try Commit.beginFurtherDeliveries(db, of: segment.id, assignment, after: id - 1)
-        return segment
+        return ImportedSegment(
+            id: try db.insertSegment(
+                of: assignment, run: run.id, after: id - 1, uptime: uptime, offset,
+                identityShift: shift),
+            run: run.id, firstSample: id, shift: shift, lastSample: id - 1, lastUptime: uptime,
+            day: day, wallOffset: offset, states: states)
     }
 
     /// The patient that an assignment names: none where the enrollment itself does.
