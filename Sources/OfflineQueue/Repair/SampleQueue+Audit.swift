@@ -72,13 +72,12 @@ private struct StoreWalk {
     private let db: Database
     private var audit = Audit()
     private var segments: [Int64: Segment] = [:]
-    private var further: [Int64: [Further]] = [:]
 
-    /// The counters of a row of `further_delivery`, and the counts.
-    private struct Further {
+    /// The books of a destination in a segment, and the counts.
+    fileprivate struct Books {
+        /// 0: the assignment's own.
         var destination: Int64
-        var settledThrough: Int64
-        var before, delivered, dead, dropped: Int64
+        var settledThrough, before, delivered, dead, dropped: Int64
         var waiting = 0
     }
 
@@ -86,9 +85,14 @@ private struct StoreWalk {
     fileprivate struct Segment {
         var row: [String: Int64]
         var rows = 0
-        var waiting = 0
         var outside = 0
+        var books: [Books] = []
         subscript(_ name: String) -> Int64 { row[name] ?? 0 }
+    }
+
+    /// What is counted of a segment for one of its destinations.
+    private struct Place: Hashable {
+        var segment, destination: Int64
     }
 
     init(_ db: Database) { self.db = db }
@@ -96,10 +100,8 @@ private struct StoreWalk {
     func audit(_ progress: (Double) -> Void) throws -> Audit {
         var walk = self
         try walk.readSegments()
-        try walk.readFurther()
         try walk.readSamples(progress)
         try walk.compare()
-        try walk.compareFurther()
         try walk.checkReferences()
         return walk.audit
     }
@@ -112,18 +114,17 @@ private struct StoreWalk {
             for name in row.columnNames { values[name] = row[name] }
             segments[id] = Segment(row: values)
         }
-    }
-
-    private mutating func readFurther() throws {
-        let rows = try Row.fetchCursor(
+        let books = try Row.fetchCursor(
             db,
             sql: """
+                SELECT id, 0, settled_through, 0, delivered, dead, dropped FROM segment
+                UNION ALL
                 SELECT segment, destination, settled_through, before, delivered, dead, dropped
                 FROM further_delivery
                 """)
-        while let row = try rows.next() {
-            further[row[0] ?? 0, default: []].append(
-                Further(
+        while let row = try books.next() {
+            segments[row[0] ?? 0]?.books.append(
+                Books(
                     destination: row[1] ?? 0, settledThrough: row[2] ?? 0, before: row[3] ?? 0,
                     delivered: row[4] ?? 0, dead: row[5] ?? 0, dropped: row[6] ?? 0))
         }
@@ -146,10 +147,6 @@ private struct StoreWalk {
                 audit.damaged.append(sample.id)
             }
             if segments[sample.segment]?.count(sample.id) == nil { strays += 1 }
-            for index in further[sample.segment]?.indices ?? 0..<0
-            where sample.id > further[sample.segment]?[index].settledThrough ?? 0 {
-                further[sample.segment]?[index].waiting += 1
-            }
             if sample.id >= next {
                 progress(Double(sample.id - first) / Double(max(1, last - first)))
                 next = sample.id + step
@@ -161,81 +158,50 @@ private struct StoreWalk {
     }
 
     private mutating func compare() throws {
-        let undecodable = try counts("SELECT segment, count(*) FROM undecodable GROUP BY segment")
+        let undecodable = try counts("SELECT segment, 0, count(*) FROM undecodable GROUP BY 1")
         let letters = """
-            FROM dead_letter d JOIN sample p ON p.id = d.sample AND p.segment = d.segment
+            SELECT d.segment, coalesce(d.further, 0), count(*) FROM \(SampleQueue.lettersSQL) d
+            JOIN sample p ON p.id = d.sample AND p.segment = d.segment
             """
-        let dead = try counts(
-            "SELECT d.segment, count(*) \(letters) WHERE d.is_requeued = 0 GROUP BY d.segment")
-        let requeued = try counts(
-            "SELECT d.segment, count(*) \(letters) WHERE d.is_requeued = 1 GROUP BY d.segment")
-        let losses = "SELECT segment, sum(count) FROM loss WHERE kind ="
-        let refused = try counts("\(losses) 'refused' GROUP BY segment")
-        let dropped = try counts("\(losses) 'dropped' AND destination = 0 GROUP BY segment")
+        let dead = try counts("\(letters) WHERE d.is_requeued = 0 GROUP BY 1, 2")
+        let requeued = try counts("\(letters) WHERE d.is_requeued = 1 GROUP BY 1, 2")
+        let losses = "SELECT segment, destination, sum(count) FROM loss WHERE kind ="
+        let refused = try counts("\(losses) 'refused' GROUP BY 1")
+        let dropped = try counts("\(losses) 'dropped' GROUP BY 1, 2")
         for (id, segment) in segments.sorted(by: { $0.key < $1.key }) {
-            func compare(_ what: String, _ counter: Int64, _ rows: Int) {
-                if counter != rows {
-                    audit.add("segment \(id) \(what): counter \(counter), rows \(rows)")
-                }
+            var name = "segment \(id)"
+            func compare(_ what: String, _ counter: Int64, _ rows: Int?) {
+                guard counter != rows ?? 0 else { return }
+                audit.add("\(name) \(what): counter \(counter), rows \(rows ?? 0)")
             }
-            let settled = segment["delivered"] &+ segment["dead"] &+ segment["dropped"]
+            var place = Place(segment: id, destination: 0)
             compare("stored", segment["stored"] &- segment["pruned"], segment.rows)
-            compare("unsent", segment["stored"] &- settled, segment.waiting + (requeued[id] ?? 0))
             compare(
                 "undecodable", segment["undecodable"] &- segment["undecodable_pruned"],
-                undecodable[id] ?? 0)
-            compare("dead", segment["dead"], dead[id] ?? 0)
-            compare("refused", segment["refused"], refused[id] ?? 0)
-            compare("dropped", segment["dropped"], dropped[id] ?? 0)
-            if !segment.isInOrder { audit.add("segment \(id): its cursors are not in order") }
-        }
-    }
-
-    private mutating func compareFurther() throws {
-        for (id, deliveries) in further.sorted(by: { $0.key < $1.key }) {
-            for delivery in deliveries {
-                func compare(_ what: String, _ counter: Int64, _ rows: Int) {
-                    guard counter != rows else { return }
-                    audit.add(
-                        "segment \(id) for destination \(delivery.destination) \(what): "
-                            + "counter \(counter), rows \(rows)")
-                }
-                func count(_ sql: String) throws -> Int {
-                    try Int.fetchOne(
-                        db.cachedStatement(sql: sql), arguments: [id, delivery.destination]) ?? 0
-                }
-                let letters = """
-                    SELECT count(*) FROM further_dead_letter l
-                    JOIN sample p ON p.id = l.sample AND p.segment = l.segment
-                    WHERE l.segment = ? AND l.destination = ? AND l.is_requeued =
-                    """
-                let requeued = try count("\(letters) 1")
-                let stored = segments[id]?["stored"] ?? 0
-                let settled = delivery.delivered &+ delivery.dead &+ delivery.dropped
+                undecodable[place])
+            compare("refused", segment["refused"], refused[place])
+            for books in segment.books {
+                place.destination = books.destination
+                if books.destination != 0 { name += " for destination \(books.destination)" }
+                let settled = books.delivered &+ books.dead &+ books.dropped
                 compare(
-                    "unsent", stored &- delivery.before &- settled, delivery.waiting + requeued)
-                compare("dead", delivery.dead, try count("\(letters) 0"))
-                compare(
-                    "dropped", delivery.dropped,
-                    try count(
-                        """
-                        SELECT sum(count) FROM loss
-                        WHERE kind = 'dropped' AND segment = ? AND destination = ?
-                        """))
-                let pruned = segments[id]?["pruned_through"] ?? 0
-                let last = segments[id]?["last_sample"] ?? 0
-                if delivery.settledThrough < pruned || delivery.settledThrough > last {
-                    audit.add(
-                        "segment \(id) for destination \(delivery.destination): "
-                            + "its cursors are not in order")
+                    "unsent", segment["stored"] &- books.before &- settled,
+                    books.waiting + (requeued[place] ?? 0))
+                compare("dead", books.dead, dead[place])
+                compare("dropped", books.dropped, dropped[place])
+                if !segment.isInOrder(books) {
+                    audit.add("\(name): its cursors are not in order")
                 }
+                name = "segment \(id)"
             }
         }
     }
 
-    private func counts(_ sql: String) throws -> [Int64: Int] {
-        var counts: [Int64: Int] = [:]
-        for row in try Row.fetchAll(db, sql: sql) { counts[row[0] ?? 0] = row[1] ?? 0 }
+    private func counts(_ sql: String) throws -> [Place: Int] {
+        var counts: [Place: Int] = [:]
+        for row in try Row.fetchAll(db, sql: sql) {
+            counts[Place(segment: row[0] ?? 0, destination: row[1] ?? 0)] = row[2] ?? 0
+        }
         return counts
     }
 
@@ -257,14 +223,15 @@ extension StoreWalk.Segment {
     /// Counts a sample; nil, by way of the optional it is called on, if there is no such segment.
     fileprivate mutating func count(_ sample: Int64) {
         rows += 1
-        if sample > self["settled_through"] { waiting += 1 }
+        for index in books.indices where sample > books[index].settledThrough {
+            books[index].waiting += 1
+        }
         if sample < self["first_sample"] || sample > self["last_sample"] { outside += 1 }
-
     }
 
-    fileprivate var isInOrder: Bool {
+    fileprivate func isInOrder(_ books: StoreWalk.Books) -> Bool {
         self["first_sample"] &- 1 <= self["pruned_through"]
-            && self["pruned_through"] <= self["settled_through"]
-            && self["settled_through"] <= self["last_sample"]
+            && self["pruned_through"] <= books.settledThrough
+            && books.settledThrough <= self["last_sample"]
     }
 }
