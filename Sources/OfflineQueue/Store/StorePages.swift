@@ -132,7 +132,8 @@ struct StorePages {
         octets(path, from: 0, count: 18) ?? []
     }
 
-    private static func octets(_ path: String, from start: Int, count: Int) -> [UInt8]? {
+    /// Octets of a file; nil if it has fewer there, or they cannot be read.
+    static func octets(_ path: String, from start: Int, count: Int) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }

@@ -56,7 +56,6 @@ struct WriteAheadLog: Sendable {
     /// The salts of its frames, as bytes.
     private(set) var salts: [UInt8] = []
     private var isAnythingWritten = false
-    private var isSwapped = false
     private var durable: WriteAheadLogIndex?
     /// Bytes of a page of the store itself, if it was asked and can tell.
     private var storePageBytes: Int?
@@ -85,39 +84,30 @@ struct WriteAheadLog: Sendable {
     private var header: [UInt8] = []
 
     private static func header(_ path: String) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return [] }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: headerBytes)
-        let count = pread(descriptor, &bytes, bytes.count, 0)
-        return Array(bytes.prefix(max(0, count)))
+        StorePages.octets(path, from: 0, count: headerBytes) ?? []
     }
 
     private mutating func read(_ path: String) {
-        (hasHeader, isSwapped, salts) = (false, false, [])
+        (hasHeader, salts) = (false, [])
         var status = stat()
         bytes = stat(path, &status) == 0 ? Int(status.st_size) : 0
         header = Self.header(path)
         var stored: (UInt32, UInt32)?
-        if header.count == Self.headerBytes {
-            let magic = Self.number(header, 0)
-            isSwapped = magic == Self.magic | 1
-            let sum = Self.checksum(header[0..<24], (0, 0), isSwapped: isSwapped)
+        if !header.isEmpty {
+            let sum = Self.checksum(header[0..<24], (0, 0))
             stored = (Self.number(header, 24), Self.number(header, 28))
             let size = Int(Self.number(header, 8))
             hasHeader =
-                magic & ~1 == Self.magic && Self.number(header, 4) == Self.version
+                Self.number(header, 0) == Self.magic && Self.number(header, 4) == Self.version
                 && StoreFile.isPageSize(size) && stored.map { sum == $0 } == true
             if hasHeader {
                 salts = Array(header[16..<24])
                 pageBytes = size
-            } else {
-                isSwapped = false
             }
         }
         if !hasHeader { pageBytes = storePageBytes ?? StoreFile.newPageBytes }
         readFrames(path, after: stored)
-        if header.count < min(bytes, Self.headerBytes) { unreadable = unreadable ?? EIO }
+        if header.isEmpty, bytes >= Self.headerBytes { unreadable = unreadable ?? EIO }
     }
 
     private mutating func readFrames(_ path: String, after header: (UInt32, UInt32)?) {
@@ -161,8 +151,8 @@ struct WriteAheadLog: Sendable {
         let stored = (Self.number(bytes, 16), Self.number(bytes, 20))
         // Behind its end the log is zeros.
         if let before, frame.page > 0 {
-            var sum = Self.checksum(bytes[0..<8], before, isSwapped: isSwapped)
-            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum, isSwapped: isSwapped)
+            var sum = Self.checksum(bytes[0..<8], before)
+            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum)
             frame.isLinked = sum == stored
         }
         before = stored
@@ -217,7 +207,7 @@ struct WriteAheadLog: Sendable {
             header += Self.bytes(word)
         }
         header += salts.isEmpty ? [UInt8](repeating: 1, count: 8) : salts
-        var sum = Self.checksum(header[0..<24], (0, 0), isSwapped: false)
+        var sum = Self.checksum(header[0..<24], (0, 0))
         header += Self.bytes(sum.0) + Self.bytes(sum.1)
         let isMade = FileManager.default.createFile(
             atPath: target, contents: Data(header), attributes: [.posixPermissions: 0o600])
@@ -231,8 +221,8 @@ struct WriteAheadLog: Sendable {
             bytes, index in
             guard wanted.contains(index) else { return }
             var frame = Array(bytes[0..<8])
-            sum = Self.checksum(frame[0..<8], sum, isSwapped: false)
-            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum, isSwapped: false)
+            sum = Self.checksum(frame[0..<8], sum)
+            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum)
             frame += header[16..<24]
             frame += Self.bytes(sum.0) + Self.bytes(sum.1) + bytes[Self.frameHeaderBytes...]
             try file.write(contentsOf: frame)
@@ -249,17 +239,18 @@ struct WriteAheadLog: Sendable {
         (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
     }
 
-    /// The checksum of the log (file format, §4.2) over a multiple of eight bytes.
+    /// The checksum of the log (file format, §4.2) over a multiple of eight bytes, as machines make it whose least octet
+    /// is the first: no other runs this program.
     static func checksum(
-        _ bytes: ArraySlice<UInt8>, _ seed: (UInt32, UInt32), isSwapped: Bool
+        _ bytes: ArraySlice<UInt8>, _ seed: (UInt32, UInt32)
     ) -> (UInt32, UInt32) {
         var (first, second) = seed
         bytes.withUnsafeBytes { raw in
             for at in stride(from: 0, to: raw.count - 7, by: 8) {
                 let one = raw.loadUnaligned(fromByteOffset: at, as: UInt32.self)
                 let two = raw.loadUnaligned(fromByteOffset: at + 4, as: UInt32.self)
-                first = first &+ (isSwapped ? one.bigEndian : one.littleEndian) &+ second
-                second = second &+ (isSwapped ? two.bigEndian : two.littleEndian) &+ first
+                first = first &+ one.littleEndian &+ second
+                second = second &+ two.littleEndian &+ first
             }
         }
         return (first, second)
@@ -279,16 +270,12 @@ struct WriteAheadLogIndex: Sendable, Equatable {
 
     /// Nil if there is none, or it is not whole.
     init?(path: String) {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 2 * Self.headerBytes + 4)
-        guard pread(descriptor, &bytes, bytes.count, 0) == bytes.count else { return nil }
+        let count = 2 * Self.headerBytes + 4
+        guard let bytes = StorePages.octets(path, from: 0, count: count) else { return nil }
         func number(_ at: Int) -> UInt32 {
             bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: at, as: UInt32.self) }
         }
-        let isSwapped = 1.bigEndian == 1
-        let sum = WriteAheadLog.checksum(bytes[0..<40], (0, 0), isSwapped: isSwapped)
+        let sum = WriteAheadLog.checksum(bytes[0..<40], (0, 0))
         guard bytes[0..<48].elementsEqual(bytes[48..<96]), bytes[12] == 1,
             number(0) == 3_007_000, sum == (number(40), number(44))
         else { return nil }
