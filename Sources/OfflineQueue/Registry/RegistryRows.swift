@@ -141,17 +141,18 @@ extension Database {
 }
 
 extension EnrollmentTerms {
-    /// In the order of the columns that ``SampleQueue`` writes.
-    var arguments: StatementArguments {
+    /// Its columns of `enrollment`, and their values.
+    var columns: KeyValuePairs<String, (any DatabaseValueConvertible)?> {
         [
-            name.bounded, kind.rawValue, origin, fhirBase, clientID,
-            patient, device, codeSystem, code, identifierSystem,
-            resolution, system, settings, takesEveryStrap,
-            keep.map { max(0, $0.microseconds) },
-            (try? JSONEncoder().encode(patientFingerprints)).map {
+            "name": name.bounded, "kind": kind.rawValue, "origin": origin, "fhir_base": fhirBase,
+            "client_id": clientID, "patient": patient, "device": device, "code_system": codeSystem,
+            "code": code, "identifier_system": identifierSystem, "resolution": resolution,
+            "system": system, "settings": settings, "takes_every_strap": takesEveryStrap,
+            "keep_us": keep.map { max(0, $0.microseconds) },
+            "patient_fingerprints": (try? JSONEncoder().encode(patientFingerprints)).map {
                 String(decoding: $0, as: UTF8.self)
             },
-            isDeviceChosen,
+            "device_is_chosen": isDeviceChosen,
         ]
     }
 }

@@ -80,17 +80,17 @@ extension SampleQueue {
                 throw QueueError(.alreadySet, "enroll", "the name is taken")
             }
             let id = try id ?? db.nextNumber(of: "enrollment")
+            let held = hold == nil ? nil : wall
+            let columns = terms.columns.map(\.key).joined(separator: ", ")
+            let marks = terms.columns.map { _ in "?" }.joined(separator: ", ")
             try db.execute(
                 sql: """
-                    INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
-                        device, code_system, code, identifier_system, resolution, system, settings,
-                        takes_every_strap, keep_us, patient_fingerprints, device_is_chosen,
-                        state, created_wall_us, id, hold_reason, hold_since_wall_us)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
+                    INSERT INTO enrollment (\(columns), state, created_wall_us, id, hold_reason,
+                        hold_since_wall_us)
+                    VALUES (\(marks), 'active', ?, ?, ?, ?)
                     """,
-                arguments: terms.arguments + [
-                    wall, id, hold?.bounded, hold == nil ? nil : wall,
-                ])
+                arguments: StatementArguments(terms.columns.map(\.value))
+                    + [wall, id, hold?.bounded, held])
             let added = db.lastInsertedRowID
             if terms.takesEveryStrap {
                 try db.addToOpenAssignments(added, present)
@@ -142,15 +142,10 @@ extension SampleQueue {
         else {
             throw QueueError(.alreadySet, "update enrollment", "its patient and its kind are fixed")
         }
+        let columns = terms.columns.map { "\($0.key) = ?" }.joined(separator: ", ")
         try db.execute(
-            sql: """
-                UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
-                    client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
-                    identifier_system = ?, resolution = ?, system = ?, settings = ?,
-                    takes_every_strap = ?, keep_us = ?, patient_fingerprints = ?,
-                    device_is_chosen = ?
-                WHERE id = ?
-                """, arguments: terms.arguments + [id])
+            sql: "UPDATE enrollment SET \(columns) WHERE id = ?",
+            arguments: StatementArguments(terms.columns.map(\.value)) + [id])
         if terms.takesEveryStrap { try db.addToOpenAssignments(id, present) }
     }
 
