@@ -85,17 +85,14 @@ struct Settlement {
         }
         var open: (ids: ClosedRange<Int64>, reason: String)?
         for sample in inOrder {
-            if case .dropped(let reason) = sample.outcome {
-                if let known = open, known.reason == reason {
-                    open = (known.ids.lowerBound...sample.id, reason)
-                    continue
-                }
-                if let open { try books.note(db, dropped: open.ids, open.reason) }
-                open = (sample.id...sample.id, reason)
-            } else {
-                if let open { try books.note(db, dropped: open.ids, open.reason) }
-                open = nil
+            var dropped: String?
+            if case .dropped(let reason) = sample.outcome { dropped = reason }
+            if let known = open, known.reason == dropped {
+                open = (known.ids.lowerBound...sample.id, known.reason)
+                continue
             }
+            if let open { try books.note(db, dropped: open.ids, open.reason) }
+            open = dropped.map { (sample.id...sample.id, $0) }
         }
         if let open { try books.note(db, dropped: open.ids, open.reason) }
     }

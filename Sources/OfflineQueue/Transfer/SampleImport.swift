@@ -244,22 +244,22 @@ struct SampleImport: Sendable {
     private mutating func run(of sample: ImportLine, _ db: Database) throws -> ImportedRun {
         if let known = runs[sample.nonce] { return known }
         let nonce = Int64(bitPattern: sample.nonce)
-        var row = try Row.fetchOne(
-            db, sql: "SELECT id, is_imported, boot FROM run WHERE nonce = ?", arguments: [nonce])
-        let isKnown = row != nil
-        if row == nil {
-            let boot = try boot(of: sample, db)
+        func find() throws -> Row? {
+            try Row.fetchOne(
+                db, sql: "SELECT id, is_imported, boot FROM run WHERE nonce = ?",
+                arguments: [nonce])
+        }
+        let known = try find()
+        if known == nil {
             try db.execute(
                 sql: """
                     INSERT INTO run (boot, nonce, started_uptime_us, is_imported) VALUES (?, ?, ?, 1)
-                    """, arguments: [boot, nonce, sample.uptime])
-            row = try Row.fetchOne(
-                db, sql: "SELECT id, is_imported, boot FROM run WHERE nonce = ?", arguments: [nonce]
-            )
+                    """, arguments: [try boot(of: sample, db), nonce, sample.uptime])
         }
+        let row = try known ?? find()
         let run = ImportedRun(
             id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0,
-            isKnown: isKnown)
+            isKnown: known != nil)
         // The first file may have been written before that boot's clock was known.
         if !run.isOwn || isAside,
             let offset = survey.offsets[sample.nonce] ?? own(offsetOf: sample),
