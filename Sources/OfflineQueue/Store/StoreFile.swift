@@ -14,7 +14,7 @@ enum StoreFile {
     /// Twice as many would save 1 % of what is written; the log is what the next start reads.
     static let walPagesMax = 2048
     /// The least that a file system writes, and a kernel keeps.
-    private static let diskBlockBytes = 4096
+    static let diskBlockBytes = 4096
     /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
     static let cacheKibibytes = 512
 

@@ -12,7 +12,9 @@ import Foundation
 //
 //   - A checksum continues that of the frame before. A frame that continues a commit was written after
 //     that commit had been synced: if it is there, everything before it was on the disk. Not so where it
-//     has the page of the frame before: a commit's last frame is repeated up to the next block of the disk.
+//     has the page of the frame before: a commit's last frame is repeated up to the next block of the disk,
+//     where the next commit begins. Behind a damaged frame only its beginning counts: a change that the disk
+//     refused halfway may end before frames of an earlier one that it refused.
 //   - The index of the log ("-shm") has the number of frames that were committed, written after they
 //     were synced. It may be older than the log, never newer.
 //
@@ -57,6 +59,8 @@ struct WriteAheadLog: Sendable {
     private(set) var salts: [UInt8] = []
     private var isAnythingWritten = false
     private var durable: WriteAheadLogIndex?
+    /// While it is read, the frame that those behind it may repeat; empty if there is none.
+    private var repeatable: [UInt8] = []
     /// Bytes of a page of the store itself, if it was asked and can tell.
     private var storePageBytes: Int?
 
@@ -111,7 +115,7 @@ struct WriteAheadLog: Sendable {
     }
 
     private mutating func readFrames(_ path: String, after header: (UInt32, UInt32)?) {
-        frames = []
+        (frames, repeatable) = ([], [])
         (isAnythingWritten, prefix, committed) = (false, 0, 0)
         var before = header
         unreadable = StorePages.read(path, skip: Self.headerBytes, stride: frameBytes) {
@@ -143,7 +147,7 @@ struct WriteAheadLog: Sendable {
         // Bytes that could not be read are no frame, nor is a part of one.
         while frames.count < index {
             frames.append(Frame())
-            before = nil
+            (before, repeatable) = (nil, [])
         }
         guard bytes.count == frameBytes else { return }
         var frame = Frame(
@@ -151,11 +155,16 @@ struct WriteAheadLog: Sendable {
         let stored = (Self.number(bytes, 16), Self.number(bytes, 20))
         // Behind its end the log is zeros.
         if let before, frame.page > 0 {
-            var sum = Self.checksum(bytes[0..<8], before)
-            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum)
-            frame.isLinked = sum == stored
+            frame.isLinked = Self.checksum(ofFrame: bytes, after: before) == stored
         }
-        before = stored
+        if !frame.isLinked, frame.commit > 0, let last = before,
+            bytes.prefix(8) == repeatable.prefix(8)
+        {
+            // What a damaged copy was is known. Its own checksum may be that of a change that was refused before.
+            before = Self.checksum(ofFrame: repeatable, after: last)
+        } else {
+            (before, repeatable) = (stored, frame.isLinked ? bytes : [])
+        }
         frames.append(frame)
     }
 
@@ -185,8 +194,13 @@ struct WriteAheadLog: Sendable {
         return frames.indices.dropFirst(prefix + 1).last { index in
             let (frame, before) = (frames[index], frames[index - 1])
             return frame.isGood && before.isCurrent && before.commit > 0
-                && frame.page != before.page
+                && frame.page != before.page && (before.isGood || mayBeginCommit(index))
         }
+    }
+
+    /// Whether it is the first frame in a block of the disk: a commit begins nowhere else.
+    private func mayBeginCommit(_ index: Int) -> Bool {
+        (Self.headerBytes + index * frameBytes) % StoreFile.diskBlockBytes < frameBytes
     }
 
     /// The frames with which the store is as new as can be: without those that are damaged, up to the last
@@ -221,8 +235,7 @@ struct WriteAheadLog: Sendable {
             bytes, index in
             guard wanted.contains(index) else { return }
             var frame = Array(bytes[0..<8])
-            sum = Self.checksum(frame[0..<8], sum)
-            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum)
+            sum = Self.checksum(ofFrame: bytes, after: sum)
             frame += header[16..<24]
             frame += Self.bytes(sum.0) + Self.bytes(sum.1) + bytes[Self.frameHeaderBytes...]
             try file.write(contentsOf: frame)
@@ -237,6 +250,12 @@ struct WriteAheadLog: Sendable {
 
     private static func bytes(_ number: UInt32) -> [UInt8] {
         (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
+    }
+
+    private static func checksum(
+        ofFrame bytes: [UInt8], after before: (UInt32, UInt32)
+    ) -> (UInt32, UInt32) {
+        checksum(bytes[frameHeaderBytes...], checksum(bytes[0..<8], before))
     }
 
     /// The checksum of the log (file format, §4.2) over a multiple of eight bytes, as machines make it whose least octet
