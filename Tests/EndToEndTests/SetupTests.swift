@@ -8,89 +8,47 @@ import Testing
         FileManager.default.isExecutableFile(atPath: "/usr/bin/" + $0)
     }
 
-    /// A run of `setup` under a pseudo-terminal: what it shows, and where to type.
-    private struct Session {
-        let shown: String
-        let keys: FileHandle
-        let running: Task<Command.Outcome, any Error>
-
-        /// What was shown since the last answer.
-        var text: String { (try? String(contentsOfFile: shown, encoding: .utf8)) ?? "" }
-
-        func type(_ line: String) throws { try keys.write(contentsOf: Data((line + "\n").utf8)) }
-
-        func pressControlC() throws { try keys.write(contentsOf: Data([3])) }
-    }
-
-    /// Begins `setup`; the home directory of its person is the gateway's.
-    private func begin(_ fixture: TestWorld, _ name: String) throws -> Session {
-        let gateway = fixture.gateway
-        let shown = gateway.directory.appending(path: "\(name).shown").path
-        let pipe = gateway.directory.appending(path: "\(name).keys").path
-        try #require(mkfifo(pipe, 0o600) == 0)
-        let line = "'\(gateway.binary.path)' setup"
-        let running = Task {
-            try await Command.run(
-                "/bin/bash",
-                ["-c", "exec /usr/bin/script -qefc \"exec \(line)\" '\(shown)' < '\(pipe)'"],
-                environment: gateway.environment.merging(["HOME": gateway.directory.path]) { $1 },
-                directory: gateway.directory.path)
-        }
-        // Opened for reading as well, it waits for nobody and never ends early.
-        let keys = try #require(FileHandle(forUpdatingAtPath: pipe))
-        return Session(shown: shown, keys: keys, running: running)
-    }
-
-    private func see(_ fixture: TestWorld, _ session: Session, _ words: String, times: Int = 1)
-        async throws
-    {
-        do {
-            try await fixture.eventually("it shows \(words)") { _ in
-                session.text.components(separatedBy: words).count > times
-            }
-        } catch {
-            Issue.record("it shows:\n\(session.text)")
-            throw error
-        }
+    private func begin(_ fixture: TestWorld, _ name: String) throws -> TerminalSession {
+        try TerminalSession.begin(fixture, "setup", name: name)
     }
 
     @Test func aNewcomerGetsFromABoxToADeliveredHeartbeatAndMayLeaveInBetween() async throws {
         try await TestWorld.run(settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]) {
             fixture in
             let first = try begin(fixture, "first")
-            try await see(fixture, first, "3  hand the link over from a phone")
-            try await see(fixture, first, "Which? ")
+            try await first.see("3  hand the link over from a phone")
+            try await first.see("Which? ")
             try first.type("1")
-            try await see(fixture, first, "The link (it is not shown): ")
+            try await first.see("The link (it is not shown): ")
             try first.type("https://exchange.example/nothing")
             // It says what is wrong, and asks again.
-            try await see(fixture, first, "Which? ", times: 2)
+            try await first.see("Which? ", times: 2)
             try first.type("1")
-            try await see(fixture, first, "The link (it is not shown): ", times: 2)
+            try await first.see("The link (it is not shown): ", times: 2)
             let link = await fixture.exchange.invite(patient: 40001)
             try first.type(link)
-            try await see(fixture, first, "enrolled as e1")
+            try await first.see("enrolled as e1")
             #expect(!first.text.contains(link), "a link is a key")
-            try await see(fixture, first, "3. The strap")
+            try await first.see("3. The strap")
             try first.type("q")
             let left = try await first.running.value
             #expect(left.status == 0)
             #expect(first.text.contains("edge-gateway setup goes on from here"))
 
             let second = try begin(fixture, "second")
-            try await see(fixture, second, "3. The strap")
+            try await second.see("3. The strap")
             #expect(
                 !second.text.contains("2. The invitation"), "it goes on where the gateway stands")
-            try await see(fixture, second, "NUMBER")
+            try await second.see("NUMBER")
             try second.type("99")
-            try await see(fixture, second, "no strap is called")
-            try await see(fixture, second, "(edge-gateway scan)\r\nWhich? ")
+            try await second.see("no strap is called")
+            try await second.see("(edge-gateway scan)\r\nWhich? ")
             try second.type("1")
-            try await see(fixture, second, "What is it called here?")
+            try await second.see("What is it called here?")
             try second.type("bed 4")
-            try await see(fixture, second, "first heartbeat: ")
-            try await see(fixture, second, "the first heartbeat has been delivered")
-            try await see(fixture, second, "This gateway is set up")
+            try await second.see("first heartbeat: ")
+            try await second.see("the first heartbeat has been delivered")
+            try await second.see("This gateway is set up")
             #expect(second.text.contains("bed 4: "))
             #expect(second.text.contains("live page"))
             try second.type("")
@@ -112,19 +70,18 @@ import Testing
                 "enroll", await fixture.exchange.invite(patient: TestWorld.patients[0]))
             let session = try begin(fixture, "code")
             for (time, code) in ["123456", "004711"].enumerated() {
-                try await see(fixture, session, "NUMBER", times: time + 1)
+                try await session.see("NUMBER", times: time + 1)
                 try session.type("1")
-                try await see(fixture, session, "What is it called here?", times: time + 1)
+                try await session.see("What is it called here?", times: time + 1)
                 try session.type("")
-                try await see(
-                    fixture, session, "Which six digits does the strap show? ", times: time + 1)
+                try await session.see("Which six digits does the strap show? ", times: time + 1)
                 try session.type(code)
-                if time == 0 { try await see(fixture, session, "edge-gateway: not paired: ") }
+                if time == 0 { try await session.see("edge-gateway: not paired: ") }
             }
-            try await see(fixture, session, "paired \(address) Careful strap")
+            try await session.see("paired \(address) Careful strap")
             #expect(await fixture.bluez.isBonded(address))
-            try await see(fixture, session, "the first heartbeat has been delivered")
-            try await see(fixture, session, "Pair another strap?")
+            try await session.see("the first heartbeat has been delivered")
+            try await session.see("Pair another strap?")
             try session.type("q")
             let outcome = try await session.running.value
             #expect(outcome.status == 0, "\(session.text)")
@@ -145,14 +102,14 @@ import Testing
                 ("nothing.png", "there is no such file"), ("", "it is a directory"),
                 ("other.png", "holds no invitation link"), ("link.png", "enrolled as e1 at "),
             ].enumerated() {
-                try await see(fixture, session, "2. The invitation", times: time + 1)
-                try await see(fixture, session, "Which? ", times: time + 1)
+                try await session.see("2. The invitation", times: time + 1)
+                try await session.see("Which? ", times: time + 1)
                 try session.type("2")
-                try await see(fixture, session, "Which file? ", times: time + 1)
+                try await session.see("Which file? ", times: time + 1)
                 try session.type("~/" + file)
-                try await see(fixture, session, outcome)
+                try await session.see(outcome)
             }
-            try await see(fixture, session, "3. The strap")
+            try await session.see("3. The strap")
             #expect(!session.text.contains(link), "a link is a key")
             try session.type("q")
             let left = try await session.running.value
@@ -165,9 +122,9 @@ import Testing
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]
         try await TestWorld.run(settings: settings) { fixture in
             let session = try begin(fixture, "phone")
-            try await see(fixture, session, "Which? ")
+            try await session.see("Which? ")
             try session.type("3")
-            try await see(fixture, session, "open it on the phone")
+            try await session.see("open it on the phone")
             let page = "http://127.0.0.1:\(port)/enroll#"
             let shown = try #require(session.text.components(separatedBy: page).dropFirst().first)
             let code = shown.prefix { !$0.isWhitespace }
@@ -186,13 +143,13 @@ import Testing
             let problem = try await handOver("https://exchange.example/nothing")
             #expect(problem.contains("message"), "\(problem)")
             // The person at the terminal reads it as well, and the page goes on.
-            try await see(fixture, session, "edge-gateway: this is not an invitation link")
+            try await session.see("edge-gateway: this is not an invitation link")
             let link = await fixture.exchange.invite(patient: TestWorld.patients[0])
             let enrolled = try await handOver(link)
             #expect(enrolled.contains("e1"), "\(enrolled)")
-            try await see(fixture, session, "enrolled as e1 at ")
+            try await session.see("enrolled as e1 at ")
             #expect(!session.text.contains(link), "a link is a key")
-            try await see(fixture, session, "3. The strap")
+            try await session.see("3. The strap")
             try session.type("q")
             let left = try await session.running.value
             #expect(left.status == 0)
@@ -208,11 +165,10 @@ import Testing
                 run += 1
                 let session = try begin(fixture, "leaving\(run)")
                 for answer in answers {
-                    try await see(
-                        fixture, session, answer.isEmpty ? "What is it called here?" : "Which? ")
+                    try await session.see(answer.isEmpty ? "What is it called here?" : "Which? ")
                     try session.type(answer)
                 }
-                try await see(fixture, session, question)
+                try await session.see(question)
                 if byControlC { try session.pressControlC() } else { try session.type("q") }
                 let left = try await session.running.value
                 #expect(left.status == (byControlC ? 130 : 0), "\(session.text)")
@@ -220,6 +176,8 @@ import Testing
                 #expect(isSaid != byControlC, "\(session.text)")
             }
             try await leave(["1"], at: "The link (it is not shown): ", byControlC: false)
+            // Ctrl-C did nothing here.
+            try await leave(["1"], at: "The link (it is not shown): ", byControlC: true)
             try await leave(["2"], at: "Which file? ", byControlC: false)
             try await leave([], at: "Which? ", byControlC: true)
             try await leave(["2"], at: "Which file? ", byControlC: true)

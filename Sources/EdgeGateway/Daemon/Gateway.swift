@@ -84,7 +84,7 @@ struct Gateway: Sendable {
 
         let recording = SensorRecording(recorder: recorder, central: central)
         let radio = RadioReadiness(recorder: recorder, clock: clock.uptime)
-        let pairingSession = PairingSession()
+        let pairingSessions = PairingSessions()
         let importSession = ImportSession(directory: settings.stateDirectory)
         let page = PageLink(settings: settings, servers: servers)
         shares = Shares(stateDirectory: settings.stateDirectory)
@@ -112,8 +112,8 @@ struct Gateway: Sendable {
             queue: queue, central: central, recorder: recorder, radio: radio,
             recording: recording, sensors: sensors, enrollments: enrollments,
             patients: patients, deliveries: deliveries,
-            session: pairingSession, logger: logger)
-        pairingQuestions = PairingQuestions(central: central, session: pairingSession)
+            sessions: pairingSessions, logger: logger)
+        pairingQuestions = PairingQuestions(central: central, sessions: pairingSessions)
         enrolling = EnrollmentService(
             settings: settings, queue: queue, enrollments: enrollments,
             changes: enrollmentChanges, transport: transport, clock: clock, logger: logger)

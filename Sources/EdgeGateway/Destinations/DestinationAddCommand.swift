@@ -67,7 +67,7 @@ struct DestinationAddCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try daemon.client()
         let request = DestinationAddRequest(
-            kind: kind, settings: try GivenSettings.values(settings), name: name,
+            kind: kind, settings: try await GivenSettings.values(settings), name: name,
             everyStrap: everyStrap ? true : nil,
             straps: try await client.addresses(strap), from: from.rawValue, keepDays: keepDays,
             resolution: resolution)

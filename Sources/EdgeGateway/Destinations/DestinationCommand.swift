@@ -289,7 +289,7 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try daemon.client()
         let name = try await client.destination(name, takesParts: !yes).name
-        try Terminal.confirm("Remove the destination \(name)?", yes)
+        try await Terminal.confirm("Remove the destination \(name)?", yes)
         let report: DestinationReport = try await client.post(
             "/v1/destinations/remove",
             DestinationRemoveRequest(name: name, undelivered: undelivered), timeout: .seconds(600))

@@ -16,7 +16,7 @@ enum GivenSettings {
     }
 
     /// The values by name, read from where they are.
-    static func values(_ settings: [String]) throws -> [String: String] {
+    static func values(_ settings: [String]) async throws -> [String: String] {
         var values: [String: String] = [:]
         for setting in settings {
             let name = String(setting.prefix { $0 != "=" })
@@ -26,7 +26,7 @@ enum GivenSettings {
                     exitCode: .wrongUsage, message: "\(Printable.line(name)) is given twice")
             }
             if value == "-" {
-                values[name] = try CredentialSource.typed("\(Printable.line(name)): ")
+                values[name] = try await CredentialSource.typed("\(Printable.line(name)): ")
             } else if value.hasPrefix("@") {
                 values[name] = try CredentialSource.text(
                     ofFile: String(value.dropFirst()), bytesMax: valueBytesMax)

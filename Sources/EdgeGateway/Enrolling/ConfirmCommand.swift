@@ -36,7 +36,7 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try daemon.client()
         let enrollment = try await client.enrollment(enrollment, takesParts: !yes)
-        try Terminal.confirm(
+        try await Terminal.confirm(
             "Deliver what waits in \(enrollment) to the person who has the patient's number now?",
             yes)
         let report: EnrollmentReport = try await client.post(
@@ -66,7 +66,7 @@ struct ConfirmBoardCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
-        try Terminal.confirm("Publish under this gateway's name from this machine?", yes)
+        try await Terminal.confirm("Publish under this gateway's name from this machine?", yes)
         let report: BoardReport = try await client.post(
             "/v1/confirm-board", [String: String](), timeout: .seconds(30))
         if daemon.json { return try Terminal.printJSON(report) }

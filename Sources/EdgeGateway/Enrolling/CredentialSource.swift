@@ -8,28 +8,21 @@ enum CredentialSource {
     /// The program that reads QR codes: `zbarimg` of Debian's zbar-tools.
     private static let reader = "zbarimg"
 
-    static func standardInput() throws -> String {
+    private static func standardInput() throws -> String {
         // One byte more, so that the end of a longer text is not taken for the end of a link.
         let data = try FileHandle.standardInput.read(upToCount: linkBytesMax + 1) ?? Data()
         return trimmed(data)
     }
 
     /// Text that a person types and nobody sees, or that standard input has.
-    static func typed(_ question: String) throws -> String {
-        var before = termios()
-        guard isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &before) == 0 else {
-            return try standardInput()
-        }
-        var hidden = before
-        // Without signals, as getpass(3) does: an interrupted command would leave the terminal without echo.
-        hidden.c_lflag &= ~tcflag_t(ECHO | ISIG)
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden)
-        defer {
-            tcsetattr(STDIN_FILENO, TCSAFLUSH, &before)
-            Terminal.write("\n")
-        }
-        Terminal.write(question)
-        return trimmed(Data((readLine() ?? "").utf8.prefix(linkBytesMax)))
+    static func typed(_ question: String) async throws -> String {
+        guard isatty(STDIN_FILENO) == 1 else { return try standardInput() }
+        return try await Terminal.ask(question, isHidden: true)
+    }
+
+    /// An invitation link, likewise.
+    static func typedLink() async throws -> String {
+        try await typed("The link (it is not shown): ")
     }
 
     /// - Throws: ``CommandFailure`` with advice.

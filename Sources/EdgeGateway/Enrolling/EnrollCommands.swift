@@ -7,9 +7,10 @@ struct EnrollCommand: AsyncParsableCommand {
         commandName: "enroll",
         abstract: "Authorizes delivery to an exchange: by an invitation or a practitioner's key.",
         discussion: """
-            An invitation link or a key is a credential: anyone who has it can upload as this patient. \
-            Give `-` to read a link from standard input, so that it stays out of the shell's \
-            history. A practitioner's key serves several patients: `pair --patient` names the patient.
+            An invitation link or a key is a credential: anyone who has it can upload as this \
+            patient. Give `-` to be asked for the link, which is not shown then, or to read it from \
+            standard input: so it stays out of the shell's history. A practitioner's key serves \
+            several patients: `pair --patient` names the patient.
 
             Examples:
               edge-gateway enroll - < link.txt
@@ -19,7 +20,7 @@ struct EnrollCommand: AsyncParsableCommand {
               edge-gateway enroll LINK --moved e1
             """)
 
-    @Argument(help: "The invitation link, or - for standard input.")
+    @Argument(help: "The invitation link, or - to be asked for it.")
     var link: String?
     @Option(help: "File that holds the invitation link.", completion: .file())
     var file: String?
@@ -56,11 +57,12 @@ struct EnrollCommand: AsyncParsableCommand {
     var resolution: String?
     @Option(
         help: ArgumentHelp(
-            "Where the patient's number was another person's: same or other.", valueName: "who"))
+            "Whether the patient's number still means the same person, or another one now.",
+            valueName: "who"))
     var person: NamedPerson?
     @Option(
         help: ArgumentHelp(
-            "The enrollment whose exchange has moved: what waits for it goes to the new address.",
+            "The enrollment whose exchange has moved: its waiting samples go to the new address.",
             valueName: "name"),
         completion: .enrollmentName)
     var moved: String?
@@ -87,7 +89,7 @@ struct EnrollCommand: AsyncParsableCommand {
         let report =
             web
             ? try await WebEnrollment(daemon: daemon).run(name: name, resolution: resolution)
-            : try await enroll(try request())
+            : try await enroll(try await request())
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print("enrolled as \(report.name) at \(report.exchange)")
         if let held = report.held {
@@ -110,7 +112,7 @@ struct EnrollCommand: AsyncParsableCommand {
         if let named = moved {
             let moved = try await client.enrollment(named, takesParts: !yes)
             request.moved = moved
-            try Terminal.confirm(
+            try await Terminal.confirm(
                 "What waits for \(moved) will be sent to the exchange of the new link or key. "
                     + "Is it the same one, at a new address?", yes)
         }
@@ -120,7 +122,7 @@ struct EnrollCommand: AsyncParsableCommand {
         }
     }
 
-    private func request() throws -> EnrollRequest {
+    private func request() async throws -> EnrollRequest {
         var request = EnrollRequest(
             exchange: exchange, clientID: clientID, verifier: verifier, name: name,
             device: device, resolution: resolution, person: person?.rawValue, moved: moved)
@@ -133,7 +135,7 @@ struct EnrollCommand: AsyncParsableCommand {
         } else if let file {
             request.link = try CredentialSource.text(ofFile: file, bytesMax: 4096)
         } else if let link {
-            request.link = link == "-" ? try CredentialSource.standardInput() : link
+            request.link = link == "-" ? try await CredentialSource.typedLink() : link
         }
         return request
     }

@@ -35,7 +35,7 @@ struct EraseCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let enrollment = try await client.enrollment(enrollment, takesParts: !yes)
         let whose = patient == nil ? "everything of" : "this patient of"
-        try Terminal.confirm("Erase \(whose) \(enrollment) from this gateway, for good?", yes)
+        try await Terminal.confirm("Erase \(whose) \(enrollment) from this gateway, for good?", yes)
         let report: EraseReport = try await ProgressLine.during("erasing") {
             try await client.post(
                 "/v1/erase",

@@ -11,28 +11,29 @@ struct AttendedPairing {
     /// Whether a person is there to answer.
     let isAttended: Bool
 
-    /// - Throws: ``CommandFailure``
+    /// - Throws: ``CommandFailure``; ``Left`` if the person wants no more, which ends the pairing as Ctrl-C does.
     func run(_ request: PairRequest) async throws -> PairReport {
-        let watcher = Task { await watch(request.address) }
-        do {
-            let report: PairReport = try await client.post(
-                "/v1/pair", request, timeout: Self.timeout)
-            await end(watcher)
-            return report
-        } catch {
-            await end(watcher)
-            throw error
+        try await withThrowingTaskGroup(of: PairReport?.self) { group in
+            // The line that says how far it is has gone before anything else is printed.
+            defer { group.cancelAll() }
+            group.addTask {
+                let report: PairReport = try await client.post(
+                    "/v1/pair", request, timeout: Self.timeout)
+                return report
+            }
+            group.addTask {
+                try await watch(request.address)
+                return nil
+            }
+            while let report = try await group.next() {
+                if let report { return report }
+            }
+            throw CancellationError()
         }
     }
 
-    /// Its line is gone before the result is printed.
-    private func end(_ watcher: Task<Void, Never>) async {
-        watcher.cancel()
-        await watcher.value
-    }
-
     /// Shows on standard error how far it is and what the strap asks for, and sends what is typed.
-    private func watch(_ address: String) async {
+    private func watch(_ address: String) async throws {
         var line: ProgressLine? = ProgressLine("pairing")
         var shown: String?
         while !Task.isCancelled {
@@ -45,28 +46,43 @@ struct AttendedPairing {
             if let step = report.step { line?.show(step) }
             let asked = report.question.map { $0 + (report.passkey ?? "") }
             guard let question = report.question, asked != shown else { continue }
-            shown = asked
             line = nil
-            await put(question, code: report.passkey ?? "", of: address)
+            // The strap may ask the same once more after an answer.
+            shown = try await put(question, code: report.passkey ?? "", of: address) ? nil : asked
             line = ProgressLine("pairing")
         }
     }
 
-    /// Puts a strap's question to the person at the terminal.
-    private func put(_ question: String, code: String, of address: String) async {
+    /// Puts a strap's question to the person at the terminal; false if it needs no answer.
+    private func put(_ question: String, code: String, of address: String) async throws -> Bool {
         switch question {
-        case "type-passkey":
-            Terminal.write("Type \(code) into the strap.\n")
         case "confirm-passkey" where isAttended:
-            let typed = await Terminal.ask("Does the strap show \(code)? [y/N] ")
-            let isSame = typed?.lowercased().hasPrefix("y") ?? false
+            let isSame = try await Terminal.askWhether("Does the strap show \(code)?")
             await answer(PairingAnswerRequest(address: address, agreed: isSame))
+            return true
         case "enter-passkey" where isAttended:
-            let typed = await Terminal.ask("Which six digits does the strap show? ")
-            let code = typed.flatMap { Int($0.filter(\.isNumber)) }
-            await answer(PairingAnswerRequest(address: address, passkey: code, agreed: false))
+            await answer(PairingAnswerRequest(address: address, passkey: try await passkey()))
+            return true
+        case "type-passkey": Terminal.write("Type \(code) into the strap.\n")
         default: break
         }
+        return false
+    }
+
+    /// The code that the strap shows, asked for until it can be one: a wrong one ends the pairing.
+    private func passkey() async throws -> Int {
+        while true {
+            let typed = try await Terminal.ask("Which six digits does the strap show? ")
+            if let code = Self.passkey(typed) { return code }
+            Terminal.write("type all six digits, such as 004711, or q to leave\n")
+        }
+    }
+
+    /// The code in what a person typed, such as `004711` or `004 711`; nil if it is not six digits.
+    static func passkey(_ typed: String) -> Int? {
+        let code = typed.filter { $0 != " " && $0 != "-" }
+        let isWhole = code.utf8.count == 6 && code.utf8.allSatisfy { 0x30...0x39 ~= $0 }
+        return isWhole ? Int(code) : nil
     }
 
     private func answer(_ answer: PairingAnswerRequest) async {

@@ -3,14 +3,14 @@ import BlueZ
 /// The questions of sensors while they are paired, and the technician's answers.
 struct PairingQuestions: Sendable {
     let central: Central
-    let session: PairingSession
+    let sessions: PairingSessions
 
     /// A sensor's question while it is paired.
     func question(of text: String) async throws -> PairingReport {
         let address = try SensorAddress.checked(text)
         let link = await central.snapshots().first { $0.address == address }
         var report = PairingReport(step: link.flatMap { Self.step($0.state) })
-        switch await session.question(of: address) {
+        switch await sessions.session(of: address)?.question {
         case nil: break
         case .enterPasskey: report.question = "enter-passkey"
         case .typePasskey(let code):
@@ -40,7 +40,8 @@ struct PairingQuestions: Sendable {
     ) async throws -> PairingReport {
         let address = try SensorAddress.checked(text)
         try Passkey.check(request.passkey)
-        let asked = await session.question(of: address)
+        let session = await sessions.session(of: address)
+        let asked = await session?.question
         let isAnswer =
             switch asked {
             case .enterPasskey: request.passkey != nil || request.agreed == false
@@ -54,7 +55,7 @@ struct PairingQuestions: Sendable {
             {
                 .passkey(passkey)
             } else if request.agreed == true { .yes } else { .no }
-        guard await session.answer(answer, for: address) else {
+        guard await session?.answer(answer) == true else {
             throw ProblemReport(
                 code: .nothingAsked, message: "this strap asks for no code now",
                 advice: "edge-gateway pair STRAP")

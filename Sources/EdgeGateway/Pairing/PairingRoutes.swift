@@ -20,8 +20,15 @@ struct PairingRoutes {
             }
         }
         router.post("v1/pair") { [pairing] request, _ in
-            try await Answers.answer(request) { (pair: PairRequest) in
-                try await pairing.pair(pair)
+            let session = PairingSession()
+            return try await request.body.consumeWithInboundCloseHandler { body in
+                var request = request
+                request.body = body
+                return try await Answers.answer(request) { (pair: PairRequest) in
+                    try await pairing.pair(pair, session)
+                }
+            } onInboundClosed: {
+                Task { await session.abandon() }
             }
         }
         router.post("v1/pairing/question") { [questions] request, _ in

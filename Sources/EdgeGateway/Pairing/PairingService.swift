@@ -29,14 +29,17 @@ struct PairingService: Sendable {
     let enrollments: Enrollments
     let patients: PatientCheck
     let deliveries: Deliveries
-    let session: PairingSession
+    let sessions: PairingSessions
     let logger: Logger
 
     /// Connects to a sensor, sees that it is a heart-rate sensor, and records it from now on.
     ///
+    /// - Parameter session: is abandoned when nobody waits for the pairing any more.
     /// - Throws: ``ProblemReport``; then nothing about the sensor has changed, and what it was recorded for
     ///   before goes on.
-    func pair(_ request: PairRequest) async throws -> PairReport {
+    func pair(
+        _ request: PairRequest, _ session: PairingSession = PairingSession()
+    ) async throws -> PairReport {
         let address = try SensorAddress.checked(request.address)
         try Passkey.check(request.passkey)
         var wanted = try await wanted(request, for: address)
@@ -46,7 +49,7 @@ struct PairingService: Sendable {
         let isNew = await recorder.beginPairing(address)
         let inspection: Inspection
         do {
-            inspection = try await inspect(address, request, since: begun)
+            inspection = try await inspect(address, request, session, since: begun)
         } catch {
             if isNew { await recording.changes.run { await recorder.abandonPairing(address) } }
             throw error
@@ -68,7 +71,7 @@ struct PairingService: Sendable {
         do {
             sensor = try await recording.changes.run { [wanted] in
                 do {
-                    return try await start(known, wanted, inspection)
+                    return try await start(known, wanted, inspection, session)
                 } catch {
                     if isNew { await recorder.abandonPairing(address) }
                     throw error
@@ -171,28 +174,27 @@ struct PairingService: Sendable {
     }
 
     private func inspect(
-        _ address: String, _ request: PairRequest, since begun: Uptime
+        _ address: String, _ request: PairRequest, _ session: PairingSession, since begun: Uptime
     ) async throws -> Inspection {
         let passkey = request.passkey.flatMap(UInt32.init(exactly:))
-        await session.open(address, passkey: passkey, isAttended: request.attended ?? false)
-        let agent = PairingAgent(address: address) { [session] question in
-            await session.ask(question, of: address)
-        }
+        await session.begin(passkey: passkey, isAttended: request.attended ?? false)
+        await sessions.open(session, of: address)
+        let agent = PairingAgent(address: address) { await session.ask($0) }
         let inspection: Inspection
         do {
             inspection = try await central.inspect(
                 address: address, service: HeartRateService.service,
                 characteristic: HeartRateService.measurement, reading: Self.readAtPairing,
                 agent: agent, since: begun)
-            await session.close(address)
+            await sessions.close(session, of: address)
         } catch {
-            let omission = await session.close(address)
+            let omission = await sessions.close(session, of: address)
             throw error.problem(passkeyGiven: passkey != nil, omission)
         }
         let clock = central.clock
         let deadline = min(clock.now() + Self.firstBeatTimeout, inspection.end)
         let address = inspection.sighting.address
-        while clock.now() < deadline, !Task.isCancelled,
+        while clock.now() < deadline, !Task.isCancelled, await !session.isAbandoned,
             await recorder.firstMeasurement(of: address) == nil
         {
             await clock.sleep(Self.firstBeatPause)
@@ -209,8 +211,10 @@ struct PairingService: Sendable {
 
     /// Stores the sensor and its assignment, and records it from then on.
     private func start(
-        _ address: String, _ wanted: Wanted, _ inspection: Inspection
+        _ address: String, _ wanted: Wanted, _ inspection: Inspection, _ session: PairingSession
     ) async throws -> Sensor {
+        // Whoever ended the command expects a strap that is not paired.
+        guard await !session.isAbandoned else { throw CancellationError() }
         // Another technician may have paired or forgotten it while this one waited for it.
         guard try await openAssignment(of: address)?.1.id == wanted.openAssignment else {
             throw ProblemReport(

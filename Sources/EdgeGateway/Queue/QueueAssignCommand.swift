@@ -62,7 +62,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
         let known: [EnrollmentReport] = try await client.get("/v1/enrollments")
         let whose =
             patient ?? samples.patient ?? known.first { $0.name == enrollment }?.patient
-        try Terminal.confirm(Self.question(samples, enrollment, patient: whose, daemon.times), yes)
+        try await Terminal.confirm(Self.question(samples, enrollment, patient: whose, daemon.times), yes)
         let report: AssignReport = try await client.post(
             "/v1/queue/assign",
             AssignRequest(

@@ -105,7 +105,7 @@ struct QueuePurgeCommand: AsyncParsableCommand {
     func run() async throws {
         let what = "delivered and dropped samples" + (dead ? " and dead letters" : "")
         let age = olderThan.map { " older than \($0.hours.counted("hour"))" } ?? ""
-        try Terminal.confirm("Delete all \(what)\(age)?", yes)
+        try await Terminal.confirm("Delete all \(what)\(age)?", yes)
         let report: PurgeReport = try await daemon.client().post(
             "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan?.hours, dead: dead),
             timeout: Self.timeout)

@@ -161,7 +161,7 @@ struct DeadPurgeCommand: AsyncParsableCommand {
         let what =
             (request.ids?.count.counted("dead letter") ?? "all dead letters")
             + (request.destination.map { " of \($0)" } ?? "")
-        try Terminal.confirm("Delete \(what)? The destination does not have them.", yes)
+        try await Terminal.confirm("Delete \(what)? The destination does not have them.", yes)
         let report: SampleCountReport = try await client.post(
             "/v1/queue/dead/purge", request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }

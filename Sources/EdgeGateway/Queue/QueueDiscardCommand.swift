@@ -30,7 +30,7 @@ struct QueueDiscardCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let all: [UnboundReport] = try await client.get("/v1/queue/assignments")
         let samples = try await client.unbound(which, of: all, takesParts: !yes, daemon.times)
-        try Terminal.confirm(Self.question(samples, daemon.times), yes)
+        try await Terminal.confirm(Self.question(samples, daemon.times), yes)
         let report: SampleCountReport = try await client.post(
             "/v1/queue/discard", DiscardRequest(assignment: samples.assignment),
             timeout: Self.timeout)

@@ -59,7 +59,7 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
             if daemon.json { return try Terminal.printJSON(extent) }
             return Terminal.print(Self.nothing(extent, times))
         }
-        try Terminal.confirm(Self.question(extent, since: since, times), yes)
+        try await Terminal.confirm(Self.question(extent, since: since, times), yes)
         let report = try await ask(countOnly: false)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(

@@ -56,7 +56,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         }
         let offset =
             offset ?? (at?.date(daemon.times).timeIntervalSince1970 ?? 0) - boot.firstUptime
-        try Terminal.confirm(Self.question(boot, offset, daemon.times), yes)
+        try await Terminal.confirm(Self.question(boot, offset, daemon.times), yes)
         let report: SampleCountReport = try await client.post(
             "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset),
             timeout: .seconds(60))

@@ -9,9 +9,6 @@ struct Setup {
     /// Between two looks at the gateway's state.
     private static let period = Duration.seconds(1)
 
-    /// The person leaves.
-    private struct Left: Error {}
-
     let daemon: DaemonOptions
     let client: ControlClient
 
@@ -37,28 +34,13 @@ struct Setup {
         case .wear, .deliver: try await waitForDelivery()
         case nil:
             show(status)
-            guard try await ask("Pair another strap? [y/N] ").lowercased().hasPrefix("y") else {
-                return false
-            }
+            guard try await Terminal.askWhether("Pair another strap?") else { return false }
             try await pair(status)
         }
         return true
     }
 
     private func status() async throws -> StatusReport { try await client.get("/v1/status") }
-
-    /// The line that a person types; an empty one is an answer.
-    private func ask(_ question: String) async throws -> String {
-        try answer(await Terminal.ask(question))
-    }
-
-    /// What a person typed; the end of input leaves as well.
-    private func answer(_ line: String?) throws -> String {
-        guard let text = line?.trimmingCharacters(in: .whitespaces),
-            !["q", "quit"].contains(text.lowercased())
-        else { throw Left() }
-        return text
-    }
 
     /// Says why something did not work, and that it can be tried again.
     private func trying<Value>(_ work: () async throws -> Value) async throws -> Value? {
@@ -98,14 +80,13 @@ struct Setup {
                2  read the QR code from a picture
                3  hand the link over from a phone
             """)
-        let choice = try await ask("Which? ")
+        let choice = try await Terminal.ask("Which? ")
         let report: EnrollmentReport? = try await trying {
             switch choice {
             case "1":
-                let link = try answer(CredentialSource.typed("The link (it is not shown): "))
-                return try await enroll(link)
+                return try await enroll(try await CredentialSource.typedLink())
             case "2":
-                var file = try await ask("Which file? ")
+                var file = try await Terminal.ask("Which file? ")
                 // No shell expands what is typed here.
                 if file.hasPrefix("~/"), let home = ProcessInfo.processInfo.environment["HOME"] {
                     file = home + file.dropFirst()
@@ -141,11 +122,11 @@ struct Setup {
                Type the number of a strap once it is listed.
             """)
         let address = try await choose()
-        let name = try await ask("What is it called here? (Enter: as it calls itself) ")
+        let name = try await Terminal.ask("What is it called here? (Enter: as it calls itself) ")
         let enrollment = try await enrollment(status)
         var patient: String?
         if enrollment?.isForMany == true {
-            patient = try await ask("Which patient wears it? Their number: ")
+            patient = try await Terminal.ask("Which patient wears it? Their number: ")
         }
         let report = try await trying {
             try await AttendedPairing(client: client, isAttended: true).run(
@@ -165,7 +146,7 @@ struct Setup {
         // The list ends with the first question.
         var question = ""
         while true {
-            let text = try await ask(question)
+            let text = try await Terminal.ask(question)
             let address = try await trying {
                 try Choosing.strapNearby.choose(text, among: await nearby.named)
             }
@@ -205,7 +186,7 @@ struct Setup {
         guard all.count > 1 else { return all.first }
         for (number, one) in all.enumerated() { Terminal.print("   \(number + 1)  \(one.name)") }
         while true {
-            let text = try await ask("Through which of these does it deliver? ")
+            let text = try await Terminal.ask("Through which of these does it deliver? ")
             if let number = Int(text), all.indices.contains(number - 1) { return all[number - 1] }
             let chosen = try await trying {
                 try Choosing.enrollment.choose(

@@ -109,7 +109,7 @@ struct AlertAddCommand: AsyncParsableCommand {
 
     func run() async throws {
         let request = AlertAddRequest(
-            kind: kind, settings: try GivenSettings.values(settings), name: name,
+            kind: kind, settings: try await GivenSettings.values(settings), name: name,
             errorsAfter: errorsAfter?.seconds, warningsAfter: warningsAfter?.seconds,
             strapNames: strapNames ? true : nil)
         let client = try daemon.client()
@@ -226,7 +226,7 @@ struct AlertRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try alert.daemon.client()
         let name = try await client.alert(alert.name, takesParts: !yes)
-        try Terminal.confirm("Remove the alert \(name)?", yes)
+        try await Terminal.confirm("Remove the alert \(name)?", yes)
         try await alert.send(client, "/v1/alerts/remove", name) { "removed \($0.name)" }
     }
 }

@@ -59,6 +59,9 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         } catch let failure as CommandFailure {
             Terminal.complain(failure.message)
             leave(failure.exitCode.rawValue)
+        } catch is Left {
+            Terminal.complain("nothing was done")
+            leave(CommandExit.notWell.rawValue)
         } catch {
             leave(for: error)
         }

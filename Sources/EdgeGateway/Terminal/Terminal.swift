@@ -48,33 +48,50 @@ enum Terminal {
         StandardStream.error.write("\r\u{1B}[K\(Printable.line(text))")
     }
 
-    /// A line that a person types; nil at the end of input, or when the command is interrupted.
-    static func ask(_ question: String) async -> String? {
-        write(question)
-        let (typed, typing) = AsyncStream.makeStream(of: String.self)
-        // `readLine` cannot be interrupted: its thread ends with the command.
-        Thread.detachNewThread {
-            if let line = readLine() { typing.yield(line) }
-            typing.finish()
+    /// Puts a question to the person at the terminal; an empty line is an answer.
+    ///
+    /// - Parameter isHidden: what they type is not shown.
+    /// - Throws: ``Left`` if they want no more; `CancellationError` if the question is no longer open.
+    static func ask(_ question: String, isHidden: Bool = false) async throws -> String {
+        let line: String?
+        do {
+            line =
+                try await isHidden
+                ? TypedLine.hiddenAnswer(to: question) : TypedLine.answer(to: question)
+        } catch {
+            write("\n")
+            throw error
         }
-        for await line in typed { return line }
-        return nil
+        guard let text = line?.trimmingCharacters(in: .whitespaces),
+            !["q", "quit"].contains(text.lowercased())
+        else { throw Left() }
+        return text
+    }
+
+    /// Puts a question that is answered with yes or no, until it is; an empty line is no.
+    ///
+    /// - Throws: as ``ask(_:isHidden:)``.
+    static func askWhether(_ question: String) async throws -> Bool {
+        while true {
+            switch try await ask("\(question) [y/N] ").lowercased() {
+            case "y", "yes": return true
+            case "", "n", "no": return false
+            default: write("type y or n, or q to leave\n")
+            }
+        }
     }
 
     /// Asks before something that cannot be undone; `yes` answers in advance.
     ///
-    /// - Throws: ``CommandFailure`` if the answer is no, or there is no terminal to ask on.
-    static func confirm(_ question: String, _ yes: Bool) throws {
+    /// - Throws: ``Left`` if the answer is no; ``CommandFailure`` if there is no terminal to ask on.
+    static func confirm(_ question: String, _ yes: Bool) async throws {
         if yes { return }
         guard isatty(STDIN_FILENO) == 1 else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
                 message: "nothing was done: this needs --yes, or a terminal to ask on")
         }
-        write("\(question) [y/N] ")
-        guard readLine()?.lowercased().hasPrefix("y") ?? false else {
-            throw CommandFailure(exitCode: .notWell, message: "nothing was done")
-        }
+        guard try await askWhether(question) else { throw Left() }
     }
 
     /// A report as JSON on standard output.

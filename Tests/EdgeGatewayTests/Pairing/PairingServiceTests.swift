@@ -49,7 +49,7 @@ import Testing
     @Test func anAnswerThatAnswersNothingIsRefusedAndSaysWhatToSend() async throws {
         let place = try await Place()
         let questions = PairingQuestions(
-            central: place.gateway.pairing.central, session: place.gateway.pairing.session)
+            central: place.gateway.pairing.central, sessions: place.gateway.pairing.sessions)
         func refusal(_ passkey: Int?, _ agreed: Bool?) async -> ProblemReport? {
             let answer = PairingAnswerRequest(
                 address: Self.strap, passkey: passkey, agreed: agreed)
@@ -125,11 +125,12 @@ import Testing
                     PairRequest(address: strap, patient: "1", attended: true))
             }
             #expect(await bluez.wait { $0.isPairing(strap) })
-            while await gateway.pairing.session.question(of: strap) == nil { await Task.yield() }
+            while await gateway.pairing.sessions.session(of: strap)?.question == nil {
+                await Task.yield()
+            }
             try await change()
-            #expect(
-                await gateway.pairing.session.answer(
-                    .passkey(PairingServiceTests.passkey), for: strap))
+            let session = await gateway.pairing.sessions.session(of: strap)
+            #expect(await session?.answer(.passkey(PairingServiceTests.passkey)) == true)
             return try await pairing.value
         }
 

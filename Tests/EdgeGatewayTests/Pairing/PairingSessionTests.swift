@@ -8,74 +8,88 @@ import Testing
 
     @Test func aCodeGivenBeforehandAnswersTheSensor() async {
         let session = PairingSession()
-        await session.open(address, passkey: 42, isAttended: false)
-        #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
-        #expect(await session.ask(.confirmPasskey(42), of: address) == .yes)
-        #expect(await session.ask(.confirmPasskey(43), of: address) == .no)
-        #expect(await session.close(address) == nil)
+        await session.begin(passkey: 42, isAttended: false)
+        #expect(await session.ask(.enterPasskey) == .passkey(42))
+        #expect(await session.ask(.confirmPasskey(42)) == .yes)
+        #expect(await session.ask(.confirmPasskey(43)) == .no)
+        #expect(await session.end() == nil)
     }
 
     @Test func aCodeGivenBeforehandIsTriedTwice() async {
         let session = PairingSession()
-        await session.open(address, passkey: 42, isAttended: false)
-        #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
-        #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
-        #expect(await session.ask(.enterPasskey, of: address) == .no)
-        #expect(await session.close(address) == nil, "a person was there")
+        await session.begin(passkey: 42, isAttended: false)
+        #expect(await session.ask(.enterPasskey) == .passkey(42))
+        #expect(await session.ask(.enterPasskey) == .passkey(42))
+        #expect(await session.ask(.enterPasskey) == .no)
+        #expect(await session.end() == nil, "a person was there")
     }
 
     @Test func aQuestionWithoutAPersonIsRefusedAndRemembered() async {
         let session = PairingSession()
-        await session.open(address, passkey: nil, isAttended: false)
-        #expect(await session.ask(.enterPasskey, of: address) == .no)
-        #expect(await session.close(address) == .nobodyThere)
-        #expect(await session.ask(.enterPasskey, of: address) == .no, "no pairing goes on")
+        await session.begin(passkey: nil, isAttended: false)
+        #expect(await session.ask(.enterPasskey) == .no)
+        #expect(await session.end() == .nobodyThere)
+        #expect(await session.ask(.enterPasskey) == .no, "no pairing goes on")
     }
 
     @Test func aTechnicianIsShownTheQuestionAndAnswersIt() async {
         let session = PairingSession()
-        await session.open(address, passkey: nil, isAttended: true)
-        let asked = Task { await session.ask(.enterPasskey, of: address) }
-        while await session.question(of: address) == nil { await Task.yield() }
-        #expect(await session.answer(.passkey(7), for: address))
+        await session.begin(passkey: nil, isAttended: true)
+        let asked = Task { await session.ask(.enterPasskey) }
+        while await session.question == nil { await Task.yield() }
+        #expect(await session.answer(.passkey(7)))
         #expect(await asked.value == .passkey(7))
-        #expect(await session.question(of: address) == nil)
-        #expect(await !session.answer(.passkey(7), for: address), "nothing is asked any more")
+        #expect(await session.question == nil)
+        #expect(await !session.answer(.passkey(7)), "nothing is asked any more")
     }
 
     @Test func anOpenQuestionEndsWithThePairing() async {
         let session = PairingSession()
-        await session.open(address, passkey: nil, isAttended: true)
-        let asked = Task { await session.ask(.confirmPasskey(1), of: address) }
-        while await session.question(of: address) == nil { await Task.yield() }
-        #expect(await session.close(address) == .unanswered)
+        await session.begin(passkey: nil, isAttended: true)
+        let asked = Task { await session.ask(.confirmPasskey(1)) }
+        while await session.question == nil { await Task.yield() }
+        #expect(await session.end() == .unanswered)
         #expect(await asked.value == .no)
     }
 
     @Test func aQuestionThatIsAnsweredWithNoIsRemembered() async {
         let session = PairingSession()
-        await session.open(address, passkey: nil, isAttended: true)
-        let asked = Task { await session.ask(.confirmPasskey(1), of: address) }
-        while await session.question(of: address) == nil { await Task.yield() }
-        #expect(await session.answer(.no, for: address))
+        await session.begin(passkey: nil, isAttended: true)
+        let asked = Task { await session.ask(.confirmPasskey(1)) }
+        while await session.question == nil { await Task.yield() }
+        #expect(await session.answer(.no))
         #expect(await asked.value == .no)
-        #expect(await session.close(address) == .declined)
+        #expect(await session.end() == .declined)
     }
 
     @Test func anOpenQuestionEndsWhenTheSensorIsPairedAnew() async {
-        let session = PairingSession()
-        await session.open(address, passkey: nil, isAttended: true)
-        let asked = Task { await session.ask(.confirmPasskey(1), of: address) }
-        while await session.question(of: address) == nil { await Task.yield() }
-        await session.open(address, passkey: nil, isAttended: true)
+        let sessions = PairingSessions()
+        let (earlier, later) = (PairingSession(), PairingSession())
+        await earlier.begin(passkey: nil, isAttended: true)
+        await sessions.open(earlier, of: address)
+        let asked = Task { await earlier.ask(.confirmPasskey(1)) }
+        while await earlier.question == nil { await Task.yield() }
+        await sessions.open(later, of: address)
         #expect(await asked.value == .no)
+        // The later one was taken out when the earlier one ended.
+        #expect(await sessions.close(earlier, of: address) == .unanswered)
+        #expect(await sessions.session(of: address) === later)
+    }
+
+    @Test func whatASensorAsksAfterThePersonHasGoneIsAnsweredWithNo() async {
+        let session = PairingSession()
+        await session.abandon()
+        await session.begin(passkey: 42, isAttended: true)
+        #expect(await session.ask(.enterPasskey) == .no)
+        #expect(await session.ask(.typePasskey(1)) == .no)
+        #expect(await session.isAbandoned)
     }
 
     @Test func aCodeToTypeIntoTheSensorIsShownAndNotWaitedFor() async {
         let session = PairingSession()
-        await session.open(address, passkey: nil, isAttended: false)
-        #expect(await session.ask(.typePasskey(5), of: address) == .yes)
-        #expect(await session.question(of: address) == .typePasskey(5))
-        #expect(await session.close(address) == .notTyped)
+        await session.begin(passkey: nil, isAttended: false)
+        #expect(await session.ask(.typePasskey(5)) == .yes)
+        #expect(await session.question == .typePasskey(5))
+        #expect(await session.end() == .notTyped)
     }
 }
