@@ -133,7 +133,7 @@ import Testing
             furtherUnsent: 3, logEmptied: true,
             left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1),
-        "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1, leftOut: 3),
+        "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1, leftOut: true),
         "export-coverage": CoverageExportReport(file: "coverage.csv", days: 14),
         "export-gaps": GapExportReport(file: "gaps.csv", gaps: 7),
         "fleet": FleetReport(status, at: noon.addingTimeInterval(60)),

@@ -24,7 +24,7 @@ struct ExportReport: Codable, Equatable {
     /// Left out because their row fails its checksum.
     var damaged: Int
     /// Left out because they are delivered, dropped or dead everywhere: what `--all` adds.
-    var leftOut: Int
+    var leftOut: Bool
 }
 
 /// `queue export --gaps`
@@ -93,20 +93,20 @@ struct QueueExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Writes samples to a file, to take them elsewhere.",
         discussion: """
-            Without options it writes the samples that wait for any destination, for `queue import` at \
-            another gateway. The store stays as it is. The file names straps and patients; only its \
-            owner can read it. The times in the file are UTC. Damaged samples are left out; if there \
-            are any, it exits with 1 when all others are written. docs/use/data.md describes every column.
+            Without options it writes the samples that wait for any destination, for `queue import` \
+            at another gateway. The store stays as it is. The file names straps and patients; only \
+            its owner can read it. The times in the file are UTC. If samples are damaged, it leaves \
+            them out, writes all others and exits with 1. docs/use/data.md describes every column.
 
             --gaps writes the times without data and their causes, --coverage how much of each UTC day \
             has data.
 
             Examples:
               sudo edge-gateway queue export /media/usb/ward-3.ndjson
-              sudo edge-gateway queue export yesterday.csv --format csv --all --day yesterday
+              sudo edge-gateway queue export day.csv --format csv --all --day yesterday
               sudo edge-gateway queue export gaps.csv --gaps --last 7d
               sudo edge-gateway queue export coverage.csv --coverage
-              sudo edge-gateway queue export day.csv --format csv --all --last 2d
+              sudo edge-gateway queue export days.csv --format csv --all --last 2d
               sudo edge-gateway queue export late.csv --format csv --destination influx
               sudo edge-gateway queue export beats.csv --beats --strap "bed 4"
             """)
@@ -120,7 +120,9 @@ struct QueueExportCommand: AsyncParsableCommand {
     @Flag(help: "Write the times without data and their causes, as CSV.")
     var gaps = false
     @Flag(
-        help: "Write how much of each UTC day has data, as CSV: of the days that the time touches.")
+        help:
+            "Write how much of each UTC day has data, as CSV; a chosen time selects each day that it touches."
+    )
     var coverage = false
     @Flag(help: "Include delivered, dropped and dead samples.")
     var all = false
@@ -165,16 +167,15 @@ struct QueueExportCommand: AsyncParsableCommand {
                 progress: { line.show($0) }, to: { try output.write($0) })
         }
         try output.finish()
-        if summary.leftOut > 0 {
+        if summary.leavesOut {
             Terminal.complain(
-                "note: \(summary.leftOut.counted("sample that waits", "samples that wait")) for nothing any more "
-                    + "\(summary.leftOut == 1 ? "is" : "are") not in the file: delivered, dropped or dead\n"
-                    + "  --all adds what the store still has")
+                "note: the file has only samples that still wait; delivered, dropped and dead ones are not in it\n"
+                    + "  --all adds what the store still has of them")
         }
         try tell(
             ExportReport(
                 file: file, samples: summary.samples, damaged: summary.damaged,
-                leftOut: summary.leftOut),
+                leftOut: summary.leavesOut),
             summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
     }
 

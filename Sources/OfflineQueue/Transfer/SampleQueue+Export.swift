@@ -95,8 +95,8 @@ public struct ExportSummary: Sendable, Hashable {
     public internal(set) var samples = 0
     /// Samples left out because their row fails its checksum.
     public internal(set) var damaged = 0
-    /// Samples that the filter admits and that were left out because they wait for no destination.
-    public internal(set) var leftOut = 0
+    /// Whether samples that the filter admits were left out because they wait for no destination.
+    public internal(set) var leavesOut = false
 }
 
 extension SampleQueue {
@@ -165,7 +165,7 @@ private struct SampleExport {
             isNDJSON ? ExportLine.header : ExportColumn.header(ExportColumn.samples), to: sink)
         var letters = try ExportedLetters(db)
         let first = try firstID()
-        if selection == .unsent { summary.leftOut = try settled(before: first) }
+        if selection == .unsent { summary.leavesOut = try isSettled(before: first) }
         let span = max(1, (try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0) &- first)
         var next = first
         let key = try db.storeKey()
@@ -188,7 +188,7 @@ private struct SampleExport {
             let line = ExportLine(sample, segment, letters: try letters.of(sample.id))
             guard filter.admits(sample, segment) else { continue }
             guard filter.admits(line, selection) else {
-                if filter.admits(line, .everything) { summary.leftOut += 1 }
+                if filter.admits(line, .everything) { summary.leavesOut = true }
                 continue
             }
             try lines.add(isNDJSON ? line.json : line.csv, to: sink)
@@ -217,24 +217,31 @@ private struct SampleExport {
                 """) ?? .max
     }
 
-    /// How many samples that the filter admits were skipped at the beginning.
-    private func settled(before first: Int64) throws -> Int {
-        try Int.fetchOne(
+    /// Whether the filter admits a sample that is skipped at the beginning. The first one found answers: counting
+    /// them would read a whole card, and so would an index that SQLite makes by itself for `p.segment` without `+`.
+    private func isSettled(before first: Int64) throws -> Bool {
+        try Bool.fetchOne(
             db,
             sql: """
-                SELECT count(*) FROM sample p
-                JOIN segment s ON s.id = p.segment
-                JOIN assignment a ON a.id = s.assignment
-                JOIN sensor n ON n.id = a.sensor
-                LEFT JOIN enrollment e ON e.id = a.enrollment
-                WHERE p.id < ?1 AND (?2 IS NULL OR n.address = ?2)
-                    AND (?3 IS NULL OR p.uptime_us + s.wall_offset_us >= ?3)
-                    AND (?4 IS NULL OR p.uptime_us + s.wall_offset_us < ?4)
-                    AND (?5 IS NULL OR e.name = ?5 OR EXISTS (
-                        SELECT 1 FROM further_delivery d JOIN enrollment f ON f.id = d.destination
-                        WHERE d.segment = s.id AND f.name = ?5))
+                SELECT EXISTS (
+                    SELECT 1 FROM segment s
+                    JOIN assignment a ON a.id = s.assignment
+                    JOIN sensor n ON n.id = a.sensor
+                    LEFT JOIN enrollment e ON e.id = a.enrollment
+                    CROSS JOIN sample p ON +p.segment = s.id
+                        AND p.id BETWEEN s.pruned_through + 1 AND min(s.last_sample, ?1 - 1)
+                    WHERE s.first_sample < ?1 AND (?2 IS NULL OR n.address = ?2)
+                        AND (?3 IS NULL OR s.last_uptime_us + s.wall_offset_us >= ?3)
+                        AND (?4 IS NULL OR s.first_uptime_us + s.wall_offset_us < ?4)
+                        AND (?3 IS NULL OR p.uptime_us + s.wall_offset_us >= ?3)
+                        AND (?4 IS NULL OR p.uptime_us + s.wall_offset_us < ?4)
+                        AND (?5 IS NULL OR e.name = ?5 OR EXISTS (
+                            SELECT 1 FROM further_delivery d
+                            JOIN enrollment f ON f.id = d.destination
+                            WHERE d.segment = s.id AND f.name = ?5)))
                 """,
-            arguments: [first, filter.sensor, filter.since, filter.until, filter.destination]) ?? 0
+            arguments: [first, filter.sensor, filter.since, filter.until, filter.destination])
+            ?? false
     }
 
     private mutating func segment(_ id: Int64) throws -> ExportedSegment? {

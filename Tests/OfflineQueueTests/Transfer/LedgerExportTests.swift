@@ -141,7 +141,7 @@ struct LedgerExportTests {
         #expect(try coverage().isEmpty)
     }
 
-    @Test func samplesThatWereDeliveredAreCountedWhereTheyAreLeftOut() async throws {
+    @Test func anExportSaysWhetherItLeavesOutSamplesThatWereDelivered() async throws {
         let queue = try await store.open(clock)
         let one = try await Worn(queue, 1)
         let two = try await Worn(queue, 2)
@@ -153,27 +153,37 @@ struct LedgerExportTests {
         try await queue.flush()
         try await queue.deliverAll(one.enrollment.id)
         try await queue.close()
-        func leftOut(
+        struct Export: Equatable {
+            var samples: Int
+            var leavesOut: Bool
+            init(_ samples: Int, _ leavesOut: Bool) {
+                (self.samples, self.leavesOut) = (samples, leavesOut)
+            }
+        }
+        func export(
             _ filter: ExportFilter = ExportFilter(), _ selection: ExportSelection = .unsent
-        ) throws -> [Int] {
+        ) throws -> Export {
             let summary = try SampleQueue.export(
                 path: store.path, selection: selection, filter: filter
             ) { _ in }
-            return [summary.samples, summary.leftOut]
+            return Export(summary.samples, summary.leavesOut)
         }
-        #expect(try leftOut() == [40, 40])
-        #expect(try leftOut(ExportFilter(), .everything) == [80, 0])
-        #expect(try leftOut(ExportFilter(sensor: one.sensor.address)) == [0, 40])
-        #expect(try leftOut(ExportFilter(sensor: two.sensor.address)) == [40, 0])
-        #expect(try leftOut(ExportFilter(destination: "ward-1")) == [0, 40])
-        #expect(try leftOut(ExportFilter(since: ManualClock.midnight + .seconds(30))) == [10, 10])
+        #expect(try export() == Export(40, true))
+        #expect(try export(ExportFilter(), .everything) == Export(80, false))
+        #expect(try export(ExportFilter(sensor: one.sensor.address)) == Export(0, true))
+        #expect(try export(ExportFilter(sensor: two.sensor.address)) == Export(40, false))
+        #expect(try export(ExportFilter(destination: "ward-1")) == Export(0, true))
+        let late = ManualClock.midnight + .seconds(30)
+        #expect(try export(ExportFilter(since: late)) == Export(10, true))
         let again = try await store.open(clock)
         try await again.deliverAll(two.enrollment.id)
         try await again.close()
-        // Nothing waits: what is skipped at the beginning counts as well.
-        #expect(try leftOut() == [0, 80])
-        #expect(try leftOut(ExportFilter(until: ManualClock.midnight + .seconds(10))) == [0, 20])
-        #expect(try leftOut(ExportFilter(destination: "ward-2")) == [0, 40])
+        // Nothing waits: the samples that are skipped at the beginning count as well.
+        #expect(try export() == Export(0, true))
+        #expect(try export(ExportFilter(until: late)) == Export(0, true))
+        #expect(try export(ExportFilter(since: late + .seconds(30))) == Export(0, false))
+        #expect(try export(ExportFilter(until: ManualClock.midnight)) == Export(0, false))
+        #expect(try export(ExportFilter(destination: "ward-2")) == Export(0, true))
     }
 
     @Test(arguments: [
