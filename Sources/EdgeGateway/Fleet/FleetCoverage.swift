@@ -38,6 +38,24 @@ struct FleetCoverageReport: Codable, Equatable, Sendable {
     var straps: [Strap]
 }
 
+extension FleetCoverageReport {
+    private static let dayLength: TimeInterval = 86_400
+
+    /// The report as JSON with as many of its days, the newest, as fit into `bytesMax`. One day is always there.
+    func json(bytesMax: Int) throws -> [UInt8] {
+        var report = self
+        while true {
+            let json = try ReportCoding.encoder().encode(report)
+            let later = report.since + Self.dayLength
+            guard json.count > bytesMax, later < report.until else { return Array(json) }
+            report.since = later
+            for index in report.straps.indices {
+                report.straps[index].days.removeAll { $0.day < later }
+            }
+        }
+    }
+}
+
 extension FleetCoverageReport.Day {
     init(_ report: CoverageReport) {
         func tenths(_ seconds: Double) -> Double { (seconds * 10).rounded() / 10 }
@@ -176,7 +194,7 @@ struct FleetCoverageTable: Codable, Equatable, Sendable {
                     "is it switched on, and its network up? then: systemctl status edge-gateway")
             } else if day < report.since || day >= report.until {
                 row = unknown(
-                    day, "it publishes the last \(FleetCoverageReport.publishedDays) days",
+                    day, "it publishes the days from \(date(report.since)) on",
                     "ask its page for older ones: --hosts")
             } else {
                 row = FleetCoverageRow(gateway: "", day: day, state: .noStrap)

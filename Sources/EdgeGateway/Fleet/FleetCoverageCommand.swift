@@ -10,11 +10,12 @@ struct FleetCoverageCommand: AsyncParsableCommand {
         abstract:
             "Lists how much of each day every strap of every gateway has data for, and why not more.",
         discussion: """
-            The days are those of UTC that the time touches, 31 at most; without a time the last 7 and \
-            today. A gateway that could not be asked, and a day about which it said nothing, has a row, \
-            too. Gateways at a broker publish their last 8 days each quarter of an hour; those that the \
-            broker has forgotten since an earlier run have a row. Exits with 0 only if every day of \
-            every gateway is known and none is below the target.
+            It lists each UTC day that the chosen time touches, 31 at most; without a time the last \
+            7 and today. A gateway that could not be asked has a row as well, and so has a day about \
+            which it said nothing. Gateways at a broker publish their last 8 days each quarter of an \
+            hour, one with some hundred straps fewer; those that the broker has forgotten since an \
+            earlier run have a row. Exits with 0 only if every day of every gateway is known and \
+            none is below the target.
 
             Examples:
               edge-gateway fleet coverage --hosts hosts.yaml --last 7d --target 95
@@ -144,16 +145,15 @@ struct FleetCoverageCommand: AsyncParsableCommand {
         for (name, gateway) in states.gateways.sorted(by: { $0.key < $1.key }) {
             let name = Printable.line(name)
             let subject = FleetSubject(address: "\(broker.address)/\(name)", spareName: name)
-            answers.append(
-                (
-                    subject,
-                    gateway.report.map { FleetReply(message: $0) }
-                        ?? .fault(
-                            .unusable,
-                            detail: gateway.isTooLarge
-                                ? "its coverage is too large" : "the broker has no coverage of it",
-                            remedy: "set status=on at its destination, or update it")
-                ))
+            let missing: FleetReply<FleetCoverageReport> =
+                gateway.isTooLarge
+                ? .fault(
+                    .unusable, detail: "its coverage is larger than any gateway publishes",
+                    remedy: "update it, or ask its page: --hosts")
+                : .fault(
+                    .unusable, detail: "the broker has no coverage of it",
+                    remedy: "set status=on at its destination, or update it")
+            answers.append((subject, gateway.report.map { FleetReply(message: $0) } ?? missing))
         }
         let known = Set(answers.map(\.0.address))
         for subject in remembered(memory, at: broker) where !known.contains(subject.address) {

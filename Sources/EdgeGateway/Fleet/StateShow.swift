@@ -104,9 +104,9 @@ actor StateShow: Service {
         guard
             let report = try? await gaps.fleetCoverage(
                 of: gateway, days: FleetCoverageReport.publishedDays),
-            let json = try? ReportCoding.encoder().encode(report)
+            let json = try? report.json(bytesMax: BrokerStates.reportBytesMax)
         else { return coverage?.json ?? [] }
-        coverage = (Array(json), now)
-        return Array(json)
+        coverage = (json, now)
+        return json
     }
 }

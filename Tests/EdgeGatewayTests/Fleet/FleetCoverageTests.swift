@@ -222,6 +222,51 @@ import Testing
         #expect(read.straps[0].name.count <= GatewayIdentity.lengthMax)
     }
 
+    /// A ward's 200 straps made a message that no reader took, so that none of its days was known.
+    @Test func aLargeGatewayPublishesTheNewestDaysThatFitAndTheTableSaysWhichAreMissing() throws {
+        let causes = ["link-lost", "no-contact", "out-of-range", "no-rate", "store-lost"]
+        let straps = (1...200).map { number in
+            FleetCoverageReport.Strap(
+                name: "Ward 3, bed \(number)",
+                days: (-7...0).map { day in
+                    var figures = figures(today + Double(day) * 86_400, 92.34)
+                    figures.secondsByCause = Dictionary(
+                        uniqueKeysWithValues: causes.map { ($0, 1_234.5) })
+                    return figures
+                })
+        }
+        var whole = report(at: noon, straps: straps)
+        whole.since = today - 7 * 86_400
+        #expect(try ReportCoding.encoder().encode(whole).count > BrokerStates.reportBytesMax)
+        let published = try whole.json(bytesMax: BrokerStates.reportBytesMax)
+        #expect(published.count <= BrokerStates.reportBytesMax)
+        let reply = FleetReply<FleetCoverageReport>(message: published)
+        let read = try #require(reply.report)
+        let kept = Int(today.timeIntervalSince(read.since) / 86_400) + 1
+        #expect(3...7 ~= kept)
+        #expect(read.straps.allSatisfy { $0.days.count == kept && $0.days.last?.day == today })
+        let week = FleetCoverageTable(
+            [(FleetSubject(address: "mqtt://h/a"), reply)], FleetMemory(),
+            days: (-7...0).map { today + Double($0) * 86_400 }, at: noon)
+        #expect(!week.isComplete)
+        let missing = week.rows.filter { $0.state == .notAnswered }
+        #expect(missing.count == 8 - kept)
+        let since = ISO8601DateFormatter().string(from: read.since).prefix(10)
+        #expect(
+            missing.allSatisfy {
+                $0.detail == "it publishes the days from \(since) on"
+                    && $0.remedy?.contains("--hosts") == true
+            })
+        // One that fits stays as it is, and one day stays however large it is.
+        let small = report(at: noon, straps: Array(straps.prefix(12)))
+        #expect(
+            try small.json(bytesMax: BrokerStates.reportBytesMax)
+                == Array(ReportCoding.encoder().encode(small)))
+        let last = FleetReply<FleetCoverageReport>(message: try whole.json(bytesMax: 1))
+        let day = try #require(last.report)
+        #expect(day.since == today && day.straps.allSatisfy { $0.days.count == 1 })
+    }
+
     // MARK: What it asks for
 
     @Test func theDaysAreThoseOfUTCThatTheTimeTouches() throws {
@@ -247,4 +292,8 @@ import Testing
         let none = try CoverageTarget.parse([])
         #expect(!none.isMissed(by: 1) && none.verdict([false]) == nil)
     }
+}
+
+extension FleetReply {
+    fileprivate var report: Report? { if case .report(let report) = self { report } else { nil } }
 }

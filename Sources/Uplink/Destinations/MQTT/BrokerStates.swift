@@ -35,8 +35,9 @@ public struct BrokerStates: Sendable {
 
     /// One screen has no use for more.
     public static let gatewaysMax = 2_000
-    /// A report has some kilobytes; of a ward with 200 straps in trouble, 100.
-    static let reportBytesMax = 256 << 10
+    /// The longest report that is read, and that a gateway publishes: it has some kilobytes; of a ward with 200 straps
+    /// in trouble, 100.
+    public static let reportBytesMax = 256 << 10
     /// All reports together: 2,000 of 32 KiB.
     static let bytesMax = 64 << 20
     /// The longest name of a gateway in a topic, in bytes: settings have at most 63.
