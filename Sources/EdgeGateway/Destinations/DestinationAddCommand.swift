@@ -15,19 +15,19 @@ struct DestinationAddCommand: AsyncParsableCommand {
         abstract: "Adds a destination, or gives one of that name new settings.",
         discussion: """
             The gateway tries the destination first, and stores nothing if it does not work. \
-            `destination kinds KIND` lists the settings. To keep a secret out of the shell's history, \
-            give it as `name=@FILE`, or as `name=-`: that asks for it, or reads it \
-            from standard input.
+            `destination kinds KIND` lists the settings. To keep a secret out of the shell's \
+            history, give it as `name=@FILE`, or as `name=-`: the command then asks for it, or reads \
+            it from standard input.
 
             Without --every-strap and --strap no strap delivers there yet: add straps with \
             `destination straps` or `pair --destination NAME`. With `pair --enrollment NAME` the \
             destination takes the place of an exchange for that strap.
 
             Examples:
-              edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
-            --every-strap
-              edge-gateway destination add webhook url=https://host.example/hr \
-            secret=@/root/hook.key --strap "bed 4"
+              edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \\
+                --every-strap
+              edge-gateway destination add webhook url=https://host.example/hr \\
+                secret=@/root/hook.key --strap "bed 4"
             """)
 
     /// The kinds try the server, which may take its time.

@@ -14,8 +14,8 @@ struct DestinationCommand: AsyncParsableCommand {
 
             Examples:
               edge-gateway destination kinds
-              edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
-            --every-strap
+              edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \\
+                --every-strap
               edge-gateway destination list
             """,
         subcommands: [
@@ -127,7 +127,7 @@ struct DestinationListCommand: AsyncParsableCommand {
 struct DestinationShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Shows a destination's settings and what leaves the machine for it.",
+        abstract: "Shows a destination's settings, and the data that it gets.",
         discussion: """
             Prints the settings without their secrets, and the data that is sent for one invented \
             sample.
@@ -169,8 +169,8 @@ struct DestinationTestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "test", abstract: "Tries a destination without storing a sample there.",
         discussion: """
-            Prints what was checked, and what only the first sample shows. Exits with 1 if the \
-            destination does not work.
+            Prints the checks that were made, and those that only the first sample can make. Exits \
+            with 1 if the destination does not work.
 
             Example: edge-gateway destination test influx
             """)
@@ -270,17 +270,21 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
         commandName: "remove",
         abstract: "Ends the delivery to a destination for good, and deletes its secrets.",
         discussion: """
-            The destination keeps the samples that it has. Other destinations are not affected. Without \
-            --undelivered the command refuses while samples wait for this destination, and while what the \
-            destination shows to others, such as a shared heart rate, cannot be ended. One that is or was \
-            a strap's own is not removed: edge-gateway erase takes it away, with what was recorded for it.
+            The destination keeps the samples that it has. Other destinations are not affected. \
+            Without --undelivered the command refuses while samples wait for this destination, and \
+            while it cannot end a view that the destination gives to others, such as a shared heart \
+            rate. The command does not remove a destination that is or was a strap's own: \
+            `edge-gateway erase` removes it with the samples that were recorded for it.
 
             Example: edge-gateway destination remove influx
             """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
-    @Flag(help: "Give up samples that are not delivered there yet, and leave what cannot be ended.")
+    @Flag(
+        help:
+            "Give up samples that are not delivered there yet, and leave views that cannot be ended."
+    )
     var undelivered = false
     @Flag(help: "Do not ask for confirmation.")
     var yes = false

@@ -5,7 +5,7 @@ import Foundation
 struct DestinationCompareCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "compare",
-        abstract: "Compares by day what two destinations have of the same samples.",
+        abstract: "Compares day by day how many of the same samples two destinations have.",
         discussion: """
             Counts samples that were delivered, day by day (UTC), and says why one destination has \
             fewer. Use it to move from one system to another: deliver to both, compare, then remove \

@@ -7,8 +7,8 @@ struct DestinationKeyCommand: AsyncParsableCommand {
         abstract: "Makes a key that signs in at a FHIR server, and prints its public half.",
         discussion: """
             The private key goes into a new file that this user alone can read, and never leaves the \
-            machine. The server's operator registers what is printed (a JSON Web Key Set) for a client \
-            of SMART Backend Services; then: `destination add fhir client-id=ID key=@FILE …`.
+            machine. The server's operator registers the printed JSON Web Key Set for a client of \
+            SMART Backend Services. Then run `destination add fhir client-id=ID key=@FILE …`.
 
             Examples:
               edge-gateway destination key hospital.key

@@ -10,12 +10,12 @@ struct BugreportCommand: AsyncParsableCommand {
         abstract: "Writes a report that helps maintainers find a fault.",
         discussion: """
             Writes versions, the findings of `doctor`, status, gaps, settings and the daemon's log \
-            to one text file of mode 0600. Tokens, links, patients, rates and full addresses of straps \
-            are removed. Names of straps, enrollments, destinations and alerts, their places, and \
-            gateway.name, site and labels become labels such as strap-1. What stays: addresses of \
-            exchanges, and the other settings with their paths and hosts. The log may hold names that \
-            were changed or removed since, and all names while the daemon does not answer: read the \
-            file before you send it.
+            to one text file of mode 0600. Tokens, links, patients, rates and full addresses of \
+            straps are removed. Names of straps, enrollments, destinations and alerts, their places, \
+            and gateway.name, site and labels become labels such as strap-1. The report keeps the \
+            addresses of exchanges, and the other settings with their paths and hosts. The log may \
+            hold names that were changed or removed since, and all names while the daemon does not \
+            answer: read the file before you send it.
 
             Example: sudo edge-gateway bugreport --output report.txt
             """)

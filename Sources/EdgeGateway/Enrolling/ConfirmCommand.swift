@@ -3,7 +3,7 @@ import ArgumentParser
 struct ConfirmCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "confirm",
-        abstract: "Says that something which has changed is as it should be.",
+        abstract: "Confirms a change that the gateway cannot judge by itself.",
         discussion: "Example: edge-gateway confirm patient e1",
         subcommands: [ConfirmPatientCommand.self, ConfirmBoardCommand.self])
 }
@@ -11,14 +11,14 @@ struct ConfirmCommand: AsyncParsableCommand {
 struct ConfirmPatientCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "patient",
-        abstract: "Says that the exchange's patient is the person who was enrolled.",
+        abstract: "Confirms that the exchange's patient is the person who was enrolled.",
         discussion: """
-            For samples that are held as patient-changed: the account behind the patient's number \
-            has another id or birth date than before. The samples that wait are delivered to it \
-            then. Ask the study's staff first: an exchange that was restored or set up anew may have \
-            given the number to somebody else. Then enroll that person with `enroll LINK --person \
-            other`, or the practitioner's key once more with another --name; the samples of the first \
-            person can be exported or erased.
+            Use it for samples that are held as patient-changed: the account behind the patient's \
+            number has another id or birth date than before. The gateway then delivers the waiting \
+            samples to that account. Ask the study's staff first: an exchange that was restored or \
+            set up anew may have given the number to somebody else. Then enroll that person with \
+            `enroll LINK --person other`, or the practitioner's key once more with another --name; \
+            the samples of the first person can be exported or erased.
 
             Examples:
               edge-gateway confirm patient e1
@@ -51,11 +51,11 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
 struct ConfirmBoardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "board",
-        abstract: "Says that this machine is the gateway now.",
+        abstract: "Confirms that this machine is the gateway now.",
         discussion: """
-            For the health item board-changed: the store was on other hardware before. If the memory \
-            card was copied and the first gateway still runs, give this one another name at each \
-            broker before. Publishing to brokers goes on then.
+            Use it for the health item board-changed: the store was on other hardware before. If the \
+            memory card was copied and the first gateway still runs, first give this one another \
+            name at each broker. The gateway then publishes to brokers again.
 
             Example: edge-gateway confirm board
             """)

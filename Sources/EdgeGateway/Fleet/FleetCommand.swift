@@ -8,15 +8,16 @@ struct FleetCommand: AsyncParsableCommand {
         abstract: "Shows many gateways on one screen, those that need a person first.",
         discussion: """
             With --hosts it asks the page's port of each gateway that a hosts file lists, with the \
-            token of fleet.token_file. With --mqtt it reads what the gateways' destinations of the kind \
-            mqtt publish at a broker; changes appear as they come. It needs no daemon and runs on any \
-            machine. Exits with 0 only if every gateway answers and is well.
+            token of fleet.token_file. With --mqtt it reads what the gateways' destinations of the \
+            kind mqtt publish at a broker; changes appear at once. It needs no daemon and runs on \
+            any machine. Exits with 0 only if every gateway answers and is well.
 
             Examples:
               edge-gateway fleet --hosts hosts.yaml
               edge-gateway fleet --hosts hosts.yaml --watch
               edge-gateway fleet --hosts hosts.yaml --page 127.0.0.1:8480
-              edge-gateway fleet --mqtt mqtts://broker.example --user ward --password-file password
+              edge-gateway fleet --mqtt mqtts://broker.example --user ward \\
+                --password-file password
               edge-gateway fleet coverage --hosts hosts.yaml --last 7d --target 95
             """,
         subcommands: [FleetShowCommand.self, FleetCoverageCommand.self],
@@ -121,7 +122,7 @@ struct FleetPlace: ParsableArguments {
 struct FleetShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Shows the screen; it is what `fleet` does without a word behind it.",
+        abstract: "Shows the screen, as `fleet` alone does.",
         discussion: """
             Exits with 0 only if every gateway answers and is well.
 

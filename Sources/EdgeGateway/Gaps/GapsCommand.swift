@@ -7,9 +7,10 @@ struct GapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gaps", abstract: "Lists times without data, and why.",
         discussion: """
-            A gap is more than 3 s without data. Without --last and --since it lists those of this UTC \
-            day, otherwise up to 31 days. Below the list come each UTC day's share of time with data, \
-            its longest gap, the time lost to each cause, and what to do about each cause.
+            A gap is more than 3 s without data. Without --last and --since it lists the gaps of \
+            this UTC day, with them those of up to 31 days. Below the list it prints each UTC day's \
+            share of time with data, its longest gap, the time lost to each cause, and what to do \
+            about each cause.
 
             Examples:
               edge-gateway gaps

@@ -11,8 +11,8 @@ struct PairCommand: AsyncParsableCommand {
             and asks for the six-digit code if the strap shows one. Without an enrollment the \
             samples are held; enroll, then pair the strap again to assign it.
 
-            A whole address or the whole name of a paired strap is taken as it is; of anything else \
-            the gateway listens first which straps are there.
+            A whole address or the whole name of a paired strap is taken as it is; for anything else \
+            the gateway first listens for the straps nearby.
 
             Examples:
               edge-gateway pair C0:00:00:00:00:01 --name "bed 4"

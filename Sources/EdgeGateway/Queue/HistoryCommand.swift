@@ -6,9 +6,9 @@ struct HistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history", abstract: "Lists deliveries, or heart rates by the hour.",
         discussion: """
-            Without options it lists the latest deliveries. With --hours it lists the \
-            heart rate of each of the last 24 hours, or of up to 48, as far as the store still has the samples: delivered ones stay \
-            for a day (storage.keep_delivered_hours).
+            Without options it lists the latest deliveries. With --hours it lists the heart rate of \
+            each of the last 24 hours, or of up to 48. It knows only hours whose samples the store \
+            still has: delivered ones stay for a day (storage.keep_delivered_hours).
 
             Examples:
               edge-gateway history

@@ -5,11 +5,12 @@ import Foundation
 struct QueueAssignCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "assign",
-        abstract: "Gives samples that were recorded without an enrollment to one.",
+        abstract: "Gives an enrollment to samples that were recorded without one.",
         discussion: """
-            Without options it lists such samples: by which strap, from when to when, for whom. With a \
-            number of that list, or a strap that has no others, and --enrollment they are delivered as \
-            those of its patient; this cannot be undone. While the strap is paired, `pair` does the same.
+            Without options it lists such samples: their strap, their time and their patient. With a \
+            number of that list, or a strap that has only these, and --enrollment it delivers the \
+            samples as data of that enrollment's patient; this cannot be undone. While the strap is \
+            paired, `pair` does the same.
 
             Examples:
               edge-gateway queue assign
@@ -62,7 +63,8 @@ struct QueueAssignCommand: AsyncParsableCommand {
         let known: [EnrollmentReport] = try await client.get("/v1/enrollments")
         let whose =
             patient ?? samples.patient ?? known.first { $0.name == enrollment }?.patient
-        try await Terminal.confirm(Self.question(samples, enrollment, patient: whose, daemon.times), yes)
+        try await Terminal.confirm(
+            Self.question(samples, enrollment, patient: whose, daemon.times), yes)
         let report: AssignReport = try await client.post(
             "/v1/queue/assign",
             AssignRequest(

@@ -44,8 +44,8 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            A sample is waiting, held, dead, delivered or dropped: withheld by a policy, or given up; \
-            then its reason says why.
+            A sample is waiting, held, dead, delivered or dropped. A dropped sample was withheld by \
+            a policy or given up; its reason says which.
 
             Examples:
               edge-gateway queue list --state held

@@ -6,9 +6,9 @@ struct QueueDiscardCommand: AsyncParsableCommand {
         commandName: "discard",
         abstract: "Gives up samples that were recorded without an enrollment.",
         discussion: """
-            For those of a strap that somebody only tried. `queue assign` lists such samples with \
-            their numbers. They are never delivered; the books count them as dropped, for the \
-            reason "discarded". This cannot be undone: `queue export` beforehand keeps a copy. \
+            Use it for a strap that somebody only tried. `queue assign` lists such samples with \
+            their numbers. The gateway never delivers them; the books count them as dropped, for the \
+            reason "discarded". This cannot be undone: to keep a copy, run `queue export` before. \
             Samples with an enrollment are not touched.
 
             Example: edge-gateway queue discard 3

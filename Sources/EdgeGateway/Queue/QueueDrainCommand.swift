@@ -8,8 +8,8 @@ struct QueueDrainCommand: AsyncParsableCommand {
         discussion: """
             Use it before you move a gateway or take it off the network. It only watches: recording \
             goes on, and deliveries keep their pace. It waits for every destination, and counts a \
-            sample once for each of them. It does not wait for samples that are recorded meanwhile. \
-            Exits with 1 if samples are held, or if the time runs out.
+            sample once for each of them. It does not wait for samples that are recorded after it \
+            began. Exits with 1 if samples are held, or if the time runs out.
 
             Example: edge-gateway queue drain --for 10m
             """)

@@ -34,7 +34,7 @@ struct QueueImportCommand: AsyncParsableCommand {
     var assignment: [Int64] = []
     @Option(
         help: ArgumentHelp(
-            "Leave out what waits for this further destination; may be repeated.",
+            "Leave out the samples that wait for this further destination; may be repeated.",
             valueName: "name"))
     var without: [String] = []
     @OptionGroup var daemon: DaemonOptions

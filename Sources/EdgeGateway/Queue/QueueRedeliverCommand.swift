@@ -5,7 +5,7 @@ import Foundation
 struct QueueRedeliverCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "redeliver",
-        abstract: "Delivers samples again that a destination has lost.",
+        abstract: "Delivers samples again after a destination has lost them.",
         discussion: """
             For an exchange that was restored from a backup: it lacks what was delivered since, and \
             the gateway takes that for delivered. Give the time of the backup, or an earlier one: \

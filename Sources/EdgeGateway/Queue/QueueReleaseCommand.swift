@@ -7,9 +7,9 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         commandName: "release",
         abstract: "Sets the time of a boot with an untrusted clock, so that its samples are sent.",
         discussion: """
-            Without options it lists such boots. With --boot, either --at says when the first frame \
-            of that boot came, or --offset how many seconds UTC was ahead of the uptime. This cannot \
-            be undone: the samples keep those times.
+            Without options it lists such boots. With --boot, give either the time at which the \
+            boot's first frame arrived (--at), or by how many seconds UTC was ahead of the uptime \
+            (--offset). This cannot be undone: the samples keep these times.
 
             Examples:
               edge-gateway queue release
@@ -18,7 +18,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The boot as the list names it, or the beginning of its name.", valueName: "id"))
+            "The boot's name in the list, or the beginning of it.", valueName: "id"))
     var boot: String?
     @Option(
         help: ArgumentHelp("UTC minus uptime, in seconds since 1970.", valueName: "seconds"))

@@ -18,12 +18,13 @@ struct QueueSalvageCommand: AsyncParsableCommand {
         commandName: "salvage", abstract: "Reads a broken store, and writes its samples to a file.",
         discussion: """
             The gateway does this by itself with a store that breaks. The command does it on any \
-            machine, with a copy: of the file, its write-ahead log (-wal) and index (-shm), and of \
-            queue.sqlite.registry-0 and -1 in the same directory, which name the patients; each under \
-            the name it has. It changes none of them. `queue import` reads what it writes. If samples are left out, it \
-            exits with 1 when all others are written.
+            machine, with copies of the file, of its write-ahead log (-wal) and index (-shm), and of \
+            queue.sqlite.registry-0 and -1 in the same directory, which name the patients. Keep the \
+            names of the files. The command changes none of them. `queue import` reads the file that \
+            it writes. If it leaves samples out, it writes all others and exits with 1.
 
-            Example: edge-gateway queue salvage queue.sqlite.broken-20261201T000000Z saved.ndjson
+            Example:
+              edge-gateway queue salvage queue.sqlite.broken-20261201T000000Z saved.ndjson
             """)
 
     @Argument(help: "The broken store.", completion: .file())

@@ -18,7 +18,7 @@ struct RelayCommand: AsyncParsableCommand {
             Examples:
               edge-gateway relay --config /etc/edge-gateway/relay.yaml
               edge-gateway relay key ward3-07.seed
-              edge-gateway relay allow ward3-07 40001 --table /etc/edge-gateway/relay-patients
+              edge-gateway relay allow ward3-07 40001
             """,
         subcommands: [
             RelayRunCommand.self, RelayKeyCommand.self, RelayAllowCommand.self,
@@ -31,8 +31,8 @@ struct RelayRunCommand: AsyncParsableCommand {
         commandName: "run",
         abstract: "Runs a relay until SIGTERM.",
         discussion: """
-            Lists everything that is wrong with its settings, what they name and its table, with the \
-            lines, and then exits with 2.
+            If there are mistakes in its settings, in the files that they name or in its table, it \
+            lists them all with their lines, and exits with 2.
 
             Examples:
               edge-gateway relay run --config /etc/edge-gateway/relay.yaml
@@ -157,7 +157,7 @@ struct RelayAllowCommand: AsyncParsableCommand {
             clinic the same table.
 
             Example:
-              edge-gateway relay allow ward3-07 40001 --table /etc/edge-gateway/relay-patients
+              edge-gateway relay allow ward3-07 40001
             """)
 
     @OptionGroup var line: RelayTableLine
@@ -171,7 +171,7 @@ struct RelayForbidCommand: AsyncParsableCommand {
         abstract: "Lets a gateway write for a patient no longer.",
         discussion: """
             Example:
-              edge-gateway relay forbid ward3-07 40001 --table /etc/edge-gateway/relay-patients
+              edge-gateway relay forbid ward3-07 40001
             """)
 
     @OptionGroup var line: RelayTableLine

@@ -10,9 +10,9 @@ struct ConfigCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Checks whether the configuration can be used.",
             discussion: """
-                Checks the file, the environment variables that override it, and what they name on \
-                this machine: directories, addresses, tokens, certificates. Permissions count, so run \
-                it as the daemon's user. Lists everything that cannot be used, and then exits with 1.
+                Checks the file, the environment variables that override it, and the directories, \
+                addresses, tokens and certificates that they name. Permissions count, so run it as \
+                the daemon's user. If something cannot be used, it lists all of it and exits with 1.
 
                 Example: sudo -u edge-gateway edge-gateway config check
                 """)

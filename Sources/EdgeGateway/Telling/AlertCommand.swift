@@ -8,15 +8,16 @@ struct AlertCommand: AsyncParsableCommand {
         commandName: "alert",
         abstract: "Sends messages when the gateway is not well.",
         discussion: """
-            An alert sends what `status` lists by mail, to a phone or to a webhook: the items by name, since \
-            when, and what to do. It sends no heart rates, no patients and no addresses. A sign of life is \
-            called while heartbeats flow, so that somebody else notices a gateway that is dead.
+            An alert sends the items that `status` lists by mail, to a phone or to a webhook: their \
+            names, since when they last, and what to do. It sends no heart rates, no patients and no \
+            addresses. A sign of life is a call to an address while heartbeats flow, so that \
+            somebody else notices a dead gateway.
 
             Examples:
               edge-gateway alert kinds
               edge-gateway alert add ntfy url=https://ntfy.sh/TOPIC
-              edge-gateway alert add mail server=smtps://mail.example from=gw@mail.example \
-            to=ward@mail.example user=gw@mail.example password=-
+              edge-gateway alert add mail server=smtps://mail.example from=gw@mail.example \\
+                to=ward@mail.example user=gw@mail.example password=-
               edge-gateway alert add sign-of-life url=https://hc-ping.com/UUID
             """,
         subcommands: [
@@ -55,16 +56,18 @@ struct AlertAddCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: "Adds an alert, or gives one of that name new settings.",
         discussion: """
-            The gateway sends a test first, and stores nothing if that does not work. `alert kinds KIND` \
-            lists the settings. Give passwords, tokens and keys as `name=@FILE`, or as `name=-`: that asks \
-            for it, or reads it from standard input.
+            The gateway sends a test first, and stores nothing if that does not work. `alert kinds \
+            KIND` lists the settings. Give passwords, tokens and keys as `name=@FILE`, or as \
+            `name=-`: the command then asks for it, or reads it from standard input.
 
             Examples:
               edge-gateway alert add ntfy url=@/root/ntfy.url --errors-after 10m
-              edge-gateway alert add mail server=smtp://mail.example from=gw@mail.example \
-            to=ward@mail.example user=gw password=@/root/mail.password
-              edge-gateway alert add webhook url=https://host.example/alerts secret=@/root/hook.key
-              edge-gateway alert add sign-of-life url=- failure=https://hc-ping.com/UUID/fail every=5m
+              edge-gateway alert add mail server=smtp://mail.example from=gw@mail.example \\
+                to=ward@mail.example user=gw password=@/root/mail.password
+              edge-gateway alert add webhook url=https://host.example/alerts \\
+                secret=@/root/hook.key
+              edge-gateway alert add sign-of-life url=- \\
+                failure=https://hc-ping.com/UUID/fail every=5m
             """)
 
     /// A server of mail may take its time.
@@ -79,12 +82,12 @@ struct AlertAddCommand: AsyncParsableCommand {
     var name: String?
     @Option(
         help: ArgumentHelp(
-            "Tell of an error that lasts so long, such as 90s, 10m or 1h (default: 5m).",
+            "Send a message once an error has lasted so long, such as 90s, 10m or 1h (default: 5m).",
             valueName: "span"))
     var errorsAfter: WrittenSpan?
     @Option(
         help: ArgumentHelp(
-            "Tell of a warning that lasts so long (default: 60m).", valueName: "span"))
+            "Send a message once a warning has lasted so long (default: 60m).", valueName: "span"))
     var warningsAfter: WrittenSpan?
     @Flag(help: "Put the names that people gave to straps into the messages.")
     var strapNames = false
@@ -174,7 +177,8 @@ struct AlertTestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "test", abstract: "Sends a test, or gives a sign of life.",
         discussion: """
-            Exits with 1 if it was not taken. Whether somebody reads it, only they know.
+            Exits with 1 if the receiver did not accept it. Ask the people who should get it whether \
+            it arrived.
 
             Example: edge-gateway alert test mail
             """)

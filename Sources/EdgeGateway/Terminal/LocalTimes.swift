@@ -181,7 +181,9 @@ struct WrittenSpan: ExpressibleByArgument, Hashable {
 
 /// Which stretch of time a command is about: `--last 2d`, `--day yesterday`, or `--since` and `--until`.
 struct TimeRange: ParsableArguments {
-    @Option(help: ArgumentHelp("Only the last, such as 30m, 6h or 2d.", valueName: "span"))
+    @Option(
+        help: ArgumentHelp(
+            "Only the time from so long ago until now, such as 30m, 6h or 2d.", valueName: "span"))
     var last: WrittenSpan?
     @Option(
         help: ArgumentHelp(

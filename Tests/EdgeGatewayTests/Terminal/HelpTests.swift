@@ -23,7 +23,8 @@ import Testing
 
     /// The lines of a help text that can be pasted, as the words after `edge-gateway`.
     private static func examples(_ discussion: String) -> [[String]] {
-        discussion.split(separator: "\n").compactMap { line in
+        let lines = discussion.replacing(#/\\\n\s*/#, with: "")
+        return lines.split(separator: "\n").compactMap { line in
             let words = shellWords(line.replacing(#/^\s*(Examples?:)?\s*/#, with: ""))
             let command = words.drop { $0 == "sudo" || $0 == "-u" }
             guard let start = command.firstIndex(of: "edge-gateway") else { return nil }
@@ -68,6 +69,16 @@ import Testing
                 #expect(throws: Never.self, "\(words)") {
                     _ = try EdgeGatewayCommand.parseAsRoot(words)
                 }
+            }
+        }
+    }
+
+    /// A terminal broke them, and what was pasted ran as two commands.
+    @Test func examplesFitIntoATerminal() {
+        for command in Self.tree() {
+            let lines = command.type.configuration.discussion.split(separator: "\n")
+            for line in lines where line.contains("edge-gateway ") && line.hasPrefix(" ") {
+                #expect(line.count <= 80, "\(line)")
             }
         }
     }
