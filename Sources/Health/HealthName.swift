@@ -207,7 +207,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .strapNotStored:
             Row(
                 .error,
-                "a strap sends, and nothing of it has been stored for a minute; or nothing of it is recorded",
+                "a strap sends, and none of its frames has been stored for a minute; or the gateway does not record it",
                 "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
         // The store.
         case .clockUntrusted:
@@ -220,8 +220,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .clockStepped:
             Row(
                 .warning,
-                "the clock was set by more than a trusted clock may be wrong, within the last day; what was "
-                    + "recorded before may have gone out with wrong times",
+                "the clock was set by more than a trusted clock may be wrong, within the last day; samples "
+                    + "from before may have been delivered with wrong times",
                 "look at the time server: timedatectl timesync-status, or chronyc sources; queue export names "
                     + "time_uncertainty_ms of each sample")
         case .clockUnknown:
@@ -251,7 +251,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "check the disk (dmesg, df); systemctl restart edge-gateway")
         case .storeMissing:
             Row(
-                .error, "the store that was here is gone; what waited in it is not delivered",
+                .error,
+                "the store that was here is gone; the samples that waited in it are not delivered",
                 "put the file back from a copy or another card; edge-gateway queue acknowledge "
                     + "ends the item")
         case .storeDamaged:
@@ -260,13 +261,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "replace the card soon; edge-gateway queue verify lists what is damaged")
         case .storeSalvaged:
             Row(
-                .error, "the store was broken and has been replaced by what could be read",
+                .error, "the store was broken; a new one has everything that could be read",
                 "replace the card; edge-gateway queue acknowledge ends the item")
         case .registryUnwritten:
             Row(
                 .warning,
-                "who wears what cannot be written beside the store: if the store breaks now, a fresh one may know "
-                    + "an older state of it",
+                "the list of straps and patients cannot be written beside the store: if the store breaks now, a "
+                    + "fresh one may have an older list",
                 "free space on the disk, or replace the card")
         case .queueNearlyFull:
             Row(
@@ -363,8 +364,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .alertNotDelivered:
             Row(
                 .warning,
-                "somebody should have been told of a health item, and the message could not be sent; it "
-                    + "waits and is tried again",
+                "a message about a health item could not be sent; it waits, and the gateway tries again",
                 "edge-gateway alert list says why, and edge-gateway alert test NAME tries it; if its "
                     + "address or password has changed: edge-gateway alert add with that --name")
         }

@@ -128,12 +128,12 @@ extension HealthRules {
                 return HealthCondition(
                     .consentMissing, subject: subject, strap: held.strap,
                     message: "\(held.label): the patient who wears it has not consented to heart "
-                        + "rate; nothing of it is sent, and samples are kept")
+                        + "rate; none of its samples is sent, and all are kept")
             }
             return HealthCondition(
                 .patientHeld, subject: subject, strap: held.strap,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
-                    + "wears it (\(held.hold.reason)); nothing of it is sent, and samples are kept",
+                    + "wears it (\(held.hold.reason)); none of its samples is sent, and all are kept",
                 advice: delivery.kind != .destination && held.hold.cause == .access
                     ? "the patient must share an organization with the practitioner; see "
                         + "docs/operate/operations.md, \"Why a delivery is held\""

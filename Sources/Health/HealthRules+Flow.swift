@@ -91,8 +91,8 @@ extension HealthRules {
         return HealthCondition(
             .strapNotStored, about: strap,
             message: strap.isRecorded
-                ? "sends, and nothing of it has been stored for " + age(strap.unstoredTime)
-                : "is paired, and nothing is recorded of it")
+                ? "sends, and none of its frames has been stored for " + age(strap.unstoredTime)
+                : "is paired, and the gateway does not record it")
     }
 
     private static func noHeartRate(_ strap: HealthSnapshot.Strap) -> HealthCondition? {

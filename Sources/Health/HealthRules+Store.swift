@@ -62,8 +62,8 @@ extension HealthRules {
                 HealthCondition(
                     .clockStepped,
                     message: "the clock was set \(isBack ? "back" : "forward") by "
-                        + "\(Self.text(size)), \(Self.text(step.age)) ago; what was recorded before may have gone "
-                        + "out with times that are wrong by as much"))
+                        + "\(Self.text(size)), \(Self.text(step.age)) ago; samples from before may have been "
+                        + "delivered with times that are wrong by as much"))
         }
         if store.clockUnknown > 0 {
             found.append(

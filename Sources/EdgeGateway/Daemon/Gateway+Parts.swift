@@ -11,7 +11,7 @@ extension Gateway {
     /// it is less than the 15 s after which systemd kills the gateway.
     private static let deliveriesEndMax = Duration.seconds(9)
 
-    /// What runs all the time beside the radio.
+    /// The services that run all the time beside the radio.
     func housekeeping(
         states: ServiceStates, central: Central, clock: any GatewayClock,
         storeClock: any GatewayClock, notifier: SystemdNotifier

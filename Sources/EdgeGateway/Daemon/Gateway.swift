@@ -10,7 +10,7 @@ import Uplink
 /// The services of a gateway, each with what it uses. It has no state: whatever changes belongs to one service,
 /// store or actor.
 struct Gateway: Sendable {
-    /// What carries requests to servers.
+    /// The transport of requests to servers.
     typealias Transport = @Sendable (CurlSettings) -> any HTTPTransport
 
     let settings: Settings

@@ -12,7 +12,7 @@ enum FleetFault: String, Codable, Sendable {
     case unusable = "answer-unusable"
 }
 
-/// What a gateway answers or publishes for a fleet.
+/// An answer or a message of a gateway for a fleet.
 protocol FleetMessage: Codable, Equatable, Sendable {
     /// Where it is at the page's port.
     static var path: String { get }
@@ -35,7 +35,7 @@ extension FleetMessage {
     }
 }
 
-/// What became of one question.
+/// The outcome of one question.
 enum FleetReply<Report: FleetMessage>: Equatable, Sendable {
     case report(Report)
     case fault(FleetFault, detail: String, remedy: String)

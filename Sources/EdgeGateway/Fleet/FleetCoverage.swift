@@ -1,7 +1,7 @@
 import Foundation
 import OfflineQueue
 
-// What a fleet's table of coverage is made of; docs/api.yaml and docs/use/data.md have the fields.
+// The parts of a fleet's table of coverage; docs/api.yaml and docs/use/data.md have the fields.
 
 /// `GET /v1/fleet/coverage`, and what a destination of the kind `mqtt` publishes: how much of each day of each strap
 /// there is data for. No patient, no rate, no sensor's address.

@@ -49,7 +49,7 @@ struct FleetCoverageCommand: AsyncParsableCommand {
             var memory = memory
             for (subject, reply) in answers { memory.see(subject, reply, at: now) }
             memory.forget(at: now)
-            // What cannot be kept costs the next run a name; this one is right all the same.
+            // Without the file the next run lacks a name; this one is right all the same.
             do { try file.write(memory) } catch {
                 Terminal.complain("note: \((error as? CommandFailure)?.message ?? "\(error)")")
             }
@@ -137,7 +137,7 @@ struct FleetCoverageCommand: AsyncParsableCommand {
         }
     }
 
-    /// What a broker has, and of which gateways it has nothing any more.
+    /// The reports at a broker, and the gateways that it has forgotten.
     static func answers(
         _ states: BrokerStates, _ broker: FleetSubject, _ memory: FleetMemory
     ) -> [(FleetSubject, FleetReply<FleetCoverageReport>)] {

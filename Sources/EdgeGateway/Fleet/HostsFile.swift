@@ -91,7 +91,7 @@ private struct HostsReader {
                 "list from 1 to \(HostsFile.hostsMax)")
             return []
         }
-        // What all of them share is one mistake.
+        // A mistake that all of them share is one mistake.
         let shared = (token: token(whole, &mistakes), authority: authority(whole, &mistakes))
         var hosts: [FleetHost] = []
         var seen: [String: Int] = [:]

@@ -119,7 +119,7 @@ struct GapsCommand: AsyncParsableCommand {
     }
 }
 
-/// What share of a day a study wants.
+/// The share of a day that a study wants.
 struct CoverageTarget: ParsableArguments {
     @Option(
         help: ArgumentHelp(

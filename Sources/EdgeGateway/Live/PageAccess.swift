@@ -15,7 +15,7 @@ actor PageAccess {
         case tooMany(retryAfter: Duration)
     }
 
-    /// What a token of a program opens.
+    /// The paths that a program's token opens.
     enum Program: Hashable, CaseIterable {
         /// `/v1/fleet`, and what is below it.
         case fleet

@@ -221,7 +221,7 @@ struct Sidecar: Codable, Sendable {
         } catch {
             throw QueueError("write registry", error)
         }
-        // What could not be written is tried again in the same place.
+        // A file that could not be written is tried again in the same place.
         self = next
     }
 

@@ -192,7 +192,7 @@ struct StoreOpening: Sendable {
         }
     }
 
-    /// What a run could not write.
+    /// Samples that a run could not write.
     private struct Aside {
         let path: String
         /// Of its run, if it is one of that store.

@@ -8,7 +8,7 @@ public struct ExportColumn: Sendable, Hashable {
     public let type: String
     /// Its unit or form, such as `ms`; empty without one.
     public let unit: String
-    /// What it says, and what an empty field means.
+    /// Its meaning, and that of an empty field.
     public let meaning: String
 
     /// A column of a table.
@@ -130,7 +130,7 @@ extension ExportColumn {
             )
         }
 
-    /// What each flag of a sample means.
+    /// The meaning of each flag of a sample.
     public static let flags: [(name: String, meaning: String)] = [
         ("contactLost", "the strap says that it does not touch skin; its rate is of nothing"),
         ("zeroRate", "the rate is 0: the strap found no pulse"),

@@ -7,7 +7,7 @@ struct ImportIdentities: Sendable {
     /// Whether it was this store's, or that of a broken one before it.
     let isHome: Bool
     private var seen: ImportedNumbers?
-    /// What this store has of runs; read anew in each transaction.
+    /// The runs of which this store has samples; read anew in each transaction.
     private var stored: [Int64: StoredRun] = [:]
     /// The samples of this slice that were taken.
     private var taken: [SampleIdentity: ImportLine] = [:]
@@ -75,7 +75,7 @@ enum ImportStanding {
     case unsure(UnsureSamples.Reason)
 }
 
-/// What this store has of a run, recorded here or imported.
+/// The samples that this store has of a run, recorded here or imported.
 private struct StoredRun: Sendable {
     /// Samples whose numbers here lie as far from those of their run.
     private struct Shifted: Sendable {
@@ -89,7 +89,7 @@ private struct StoredRun: Sendable {
     /// The lowest and the highest number that the run gave here; none if that is 0.
     private(set) var firstGiven = Int64.max
     private(set) var lastGiven: Int64 = 0
-    /// What every destination is done with of the samples that the run gave here, by the sensor's address.
+    /// The samples that the run gave here and that every destination is done with, by the sensor's address.
     private var settled: [String: [ClosedRange<Int64>]] = [:]
 
     init(run: Int64, _ db: Database) throws {

@@ -22,9 +22,9 @@ public struct FHIRSystem: DestinationSystem {
 
     /// The client of ``SignIn/keySet(_:)``.
     public static let client = "gateway-ward3"
-    /// What that client may do, and asks for: this server wants it of whoever sends batches.
+    /// The rights of that client, which it asks for: this server demands them of all that send batches.
     public static let scope = "system/*.read system/*.write"
-    /// What reads it whoever else may.
+    /// The account that may read everything.
     public static let readerToken = "a-reader-of-the-tests"
     private static let user = "gateway"
     private static let password = "correct horse"
@@ -45,7 +45,7 @@ public struct FHIRSystem: DestinationSystem {
                         + #"{"client_id":"\#(client)","jwks":\#(keys),"scopes":"#
                         + #""\#(scope)"}]}"#
                 }
-            // What is JSON is YAML.
+            // JSON is YAML as well.
             let file = try host.write(
                 #"{"base_url":"\#(root)/fhir","host":"127.0.0.1","port":\#(port),"#
                     + #""data_dir":"\#(host.path("data"))","log_inbound":false,"#

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a client in the same process sees of a request.
+/// A request as a client in the same process sees it.
 public enum InProcessAnswer: Sendable {
     /// The whole answer.
     case answer(status: Int, headers: [(name: String, value: String)], body: [UInt8])

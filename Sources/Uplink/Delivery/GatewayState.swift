@@ -19,7 +19,7 @@ public struct GatewayState: Sendable, Hashable {
 
     /// The answer of `GET /v1/fleet`, as JSON.
     public var report: [UInt8]
-    /// What `GET /v1/fleet/coverage` answers of the last days, as JSON.
+    /// The answer of `GET /v1/fleet/coverage` about the last days, as JSON.
     public var coverage: [UInt8]
     /// The gateway's version.
     public var version: String

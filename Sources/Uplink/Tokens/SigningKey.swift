@@ -80,7 +80,7 @@ public struct SigningKey: Sendable, Hashable {
         return Digests.base64URL(Digests.sha256(Array(members.utf8)))
     }
 
-    /// What a server's operator gets: the JSON Web Key Set (RFC 7517) with the public key.
+    /// The half for a server's operator: the JSON Web Key Set (RFC 7517) with the public key.
     public var keySet: String {
         #"{"keys":[{"kty":"RSA","use":"sig","alg":"RS384","kid":"\#(name)","key_ops":["verify"],"#
             + #""n":"\#(modulus)","e":"\#(exponent)"}]}"#

@@ -188,7 +188,7 @@ struct CentralFieldTests {
         return await stage.central.snapshots().first?.trouble == trouble
     }
 
-    @Test("while another program has a strap's notifications there are no frames, and after that there are")
+    @Test("no frames come while another program has a strap's notifications, and then they do")
     func takenByAnother() async throws {
         let stage = try await Stage(settings: { $0.policy.personPause = .milliseconds(200) })
         await stage.start()

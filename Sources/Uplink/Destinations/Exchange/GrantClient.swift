@@ -137,7 +137,7 @@ public struct GrantClient: TokenIssuer {
 }
 
 extension GrantOutcome {
-    /// What a token endpoint's answer says (RFC 6749 §5).
+    /// The content of a token endpoint's answer (RFC 6749 §5).
     ///
     /// - Parameter lifetimeDefault: assumed when the server does not say.
     init(_ answer: HTTPAnswer, granted: UTC, lifetimeDefault: Duration) {

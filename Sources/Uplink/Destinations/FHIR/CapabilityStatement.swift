@@ -1,4 +1,4 @@
-/// What a FHIR server says it can do, as far as a delivery needs it.
+/// The abilities that a FHIR server states, as far as a delivery needs them.
 struct CapabilityStatement: Decodable {
     private struct Interaction: Decodable, Sendable { @IfAny var code: String? }
     private struct Parameter: Decodable, Sendable { @IfAny var name: String? }
@@ -28,7 +28,7 @@ struct CapabilityStatement: Decodable {
         }
     }
 
-    /// What the server cannot do that a delivery needs; nil if it can do all.
+    /// An ability that a delivery needs and the server lacks; nil if it lacks none.
     var problem: DestinationProblem? {
         guard resourceType == "CapabilityStatement" else {
             return DestinationProblem(

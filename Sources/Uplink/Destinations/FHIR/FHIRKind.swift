@@ -236,7 +236,7 @@ public struct FHIRKind: HTTPKind {
 
     // MARK: - Answers
 
-    /// What servers say of a batch as a whole.
+    /// The answers of servers to a batch as a whole.
     public static let answers = [
         AnswerRow(202, .held(.requestRefused)),
         AnswerRow(400, begins: "too-costly", .tooLarge),
@@ -248,7 +248,7 @@ public struct FHIRKind: HTTPKind {
         AnswerRow(501, .held(.requestRefused)),
     ]
 
-    /// What they say of an entry. One that is refused may break a rule that all break: it is unclear, so that only
+    /// Their answers to an entry. One that is refused may break a rule that all break: it is unclear, so that only
     /// what is stored beside it shows that it does not.
     static let entryAnswers: [EntryVerdict.Row] =
         [

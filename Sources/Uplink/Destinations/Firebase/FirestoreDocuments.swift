@@ -1,7 +1,7 @@
 import Basics
 import OfflineQueue
 
-/// What is written into a Cloud Firestore: a document a data point and an entry of the gap ledger, each under a
+/// The documents in a Cloud Firestore: a document a data point and an entry of the gap ledger, each under a
 /// name of its own, so that a repetition is the same write.
 ///
 ///     users/UID/heartRate/s3-1763798400123-<identifier>

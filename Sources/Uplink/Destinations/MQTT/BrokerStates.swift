@@ -1,6 +1,6 @@
 import Foundation
 
-/// What of each gateway is read at a broker, beside whether it is online.
+/// The topic of each gateway that is read at a broker, beside the one that says if it is online.
 public enum BrokerTopic: String, Sendable {
     /// How it is.
     case health
@@ -8,14 +8,14 @@ public enum BrokerTopic: String, Sendable {
     case coverage
 }
 
-/// What a broker says of the gateways below one prefix. Without I/O. Whoever may publish there may have
-/// written it: it is bounded in every direction.
+/// The states of the gateways below one prefix at a broker. Without I/O. Any client that may publish there may have
+/// written them: they are bounded in every direction.
 public struct BrokerStates: Sendable {
     /// One gateway.
     public struct Gateway: Sendable, Hashable {
         /// Whether its connection stands; nil if the broker does not say.
         public var isOnline: Bool?
-        /// What its topic of ``BrokerTopic`` holds; nil if there is nothing.
+        /// The message at its topic of ``BrokerTopic``; nil if there is none.
         public var report: [UInt8]?
         /// Whether what it holds is larger than any report.
         public var isTooLarge = false
@@ -28,7 +28,7 @@ public struct BrokerStates: Sendable {
     /// Whether there are more gateways than are kept.
     public private(set) var isFull = false
 
-    /// What the topics begin with.
+    /// The beginning of the topics.
     public let prefix: String
     private let topic: BrokerTopic
     private var bytes = 0
