@@ -15,8 +15,6 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var lastAnswer: String?
     /// When the destination last took a data point; nil if it has not since the start.
     public var latestDelivery: Uptime?
-    /// How much waited, minute by minute.
-    public var backlog: Backlog
     /// The parts that do not work there while samples are delivered, in words.
     public var partialFault: String?
     /// The outcome of the data points of each kind since the start.
@@ -35,52 +33,5 @@ public struct DeliveryFacts: Sendable, Hashable {
                 || now - trouble.since >= Self.passingTime
         else { return nil }
         return fault ?? "the destination takes nothing"
-    }
-}
-
-/// How many samples of a delivery waited, minute by minute, for an hour.
-public struct Backlog: Sendable, Hashable {
-    static let step = Duration.seconds(60)
-    static let steps = 60
-
-    private var counts: [(at: Uptime, count: Int)] = []
-
-    /// Nothing noted.
-    public init() {}
-
-    /// How many waited when it was last noted; nil before.
-    public var latest: Int? { counts.last?.count }
-
-    /// How many more wait than an hour before; nil while no hour was seen.
-    public var growthInAnHour: Int? {
-        guard counts.count > Self.steps, let first = counts.first, let last = counts.last else {
-            return nil
-        }
-        return last.count - first.count
-    }
-
-    /// Whether it is time to note how much waits.
-    func isDue(_ now: Uptime) -> Bool {
-        counts.last.map { now - $0.at >= Self.step } ?? true
-    }
-
-    /// So many wait now; nil if that could not be read.
-    mutating func note(_ count: Int?, _ now: Uptime) {
-        guard let count = count ?? counts.last?.count else { return }
-        counts.append((now, count))
-        if counts.count > Self.steps + 1 { counts.removeFirst() }
-    }
-
-    /// Whether both saw the same.
-    public static func == (one: Backlog, other: Backlog) -> Bool {
-        one.counts.elementsEqual(other.counts) { $0 == $1 }
-    }
-
-    /// Feeds the counts into `hasher`.
-    public func hash(into hasher: inout Hasher) {
-        for (at, count) in counts {
-            hasher.combine(at)
-            hasher.combine(count)
-        }
     }
 }

@@ -27,7 +27,6 @@ public actor DeliveryRunner {
     /// change it.
     private var fault: String?
     private var faultAdvice: String?
-    private var backlog = Backlog()
     private var ledgerDue = Uptime.zero
     private var ledgerFault: String?
     private var ledgerLimit: Int
@@ -83,7 +82,6 @@ public actor DeliveryRunner {
                 state: delivery.state, trouble: delivery.trouble, fault: fault,
                 faultAdvice: faultAdvice,
                 lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
-                backlog: backlog,
                 partialFault: partialFault, dataPoints: books)
         }
     }
@@ -124,7 +122,6 @@ public actor DeliveryRunner {
             switch delivery.step(uptime) {
             case .wait(let until):
                 await recordHold()
-                await noteBacklog()
                 await deliverLedgerIfDue()
                 return until ?? uptime + Self.sleepMax
             case .fetch(let limit):
@@ -252,7 +249,6 @@ public actor DeliveryRunner {
             metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
         await settle()
         await recordPatients()
-        await noteBacklog()
     }
 
     private func noteFault() async {
@@ -372,13 +368,6 @@ public actor DeliveryRunner {
 
     private static func ledgerLimit(_ settings: DeliverySettings) -> Int {
         min(ledgerEntriesMax, max(settings.batchSamplesMax, 1))
-    }
-
-    /// Notes once a minute how much waits.
-    private func noteBacklog() async {
-        guard backlog.isDue(uptime) else { return }
-        let waiting = try? await queue.waiting(enrollment: enrollmentID)
-        backlog.note(waiting?.count, uptime)
     }
 
     // MARK: - Sleeping

@@ -83,8 +83,7 @@ import Testing
 
     @Test func aFaultThatPassesAtOnceIsNotReported() {
         let trouble = Delivery.Trouble(since: .zero, attempts: 1)
-        var facts = DeliveryFacts(
-            state: .idle, trouble: trouble, fault: "x", backlog: Backlog())
+        var facts = DeliveryFacts(state: .idle, trouble: trouble, fault: "x")
         #expect(facts.lastingFault(at: .seconds(59)) == nil)
         #expect(facts.lastingFault(at: .seconds(60)) == "x")
         facts.trouble?.attempts = 2
@@ -108,18 +107,6 @@ import Testing
         #expect(
             "\(DeliveryFault.transport(.dns, host: "jhe.example"))"
                 == "the server's name jhe.example could not be resolved")
-    }
-
-    @Test func aBacklogIsComparedWithTheOneAnHourBefore() {
-        var backlog = Backlog()
-        for minute in 0...60 {
-            #expect(backlog.growthInAnHour == nil)
-            #expect(backlog.isDue(.seconds(Int64(minute) * 60)))
-            backlog.note(minute * 10, .seconds(Int64(minute) * 60))
-        }
-        #expect(!backlog.isDue(.microseconds(3_600_000_001)))
-        #expect(backlog.growthInAnHour == 600)
-        #expect(backlog.latest == 600)
     }
 
     @Test func aRequestWithNothingDeliveredIsNotCalledDeliveredInPart() {
