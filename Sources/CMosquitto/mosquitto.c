@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #define FUNCTIONS(X) \
@@ -24,6 +25,8 @@ static const cload_function functions[] = {FUNCTIONS(CLOAD_ENTRY)};
 static bool is_ready;
 
 static void load(void) {
+    // A broker that goes away while it is written to is a fault, not the end of the process.
+    signal(SIGPIPE, SIG_IGN);
     is_ready = cload("libmosquitto.so.1", "libmosquitto1", functions, CLOAD_COUNT(functions))
         && lib.mosquitto_lib_init() == MOSQ_ERR_SUCCESS;
 }

@@ -17,7 +17,6 @@ struct MailTransfer: Sendable {
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let thread = Thread {
-                    blockBrokenPipeSignal()
                     continuation.resume(returning: perform(mail, from, to, cancelled))
                 }
                 thread.name = "mail"

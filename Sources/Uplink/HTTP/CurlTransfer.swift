@@ -1,5 +1,6 @@
 import Basics
 import CCurl
+import Glibc
 import Synchronization
 
 /// One easy handle and what it takes to run a request on it. Used from one thread only.
@@ -8,7 +9,11 @@ final class CurlTransfer {
     private let settings: CurlSettings
 
     /// Whether libcurl can be used.
-    static let ready = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+    static let ready: Bool = {
+        // A server that goes away while it is written to is a fault, not the end of the process.
+        signal(SIGPIPE, SIG_IGN)
+        return curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+    }()
 
     init(settings: CurlSettings) {
         self.settings = settings

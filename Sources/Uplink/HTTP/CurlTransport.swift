@@ -96,7 +96,6 @@ final class CurlWorker: Sendable {
     }
 
     func run() {
-        blockBrokenPipeSignal()
         let transfer = CurlTransfer(settings: settings)
         while true {
             bell.wait()

@@ -91,9 +91,7 @@ final class NATSClient {
         }
         guard status.allSatisfy({ $0 == NATS_OK }) else { return .failure(.certificateFile) }
         var pointer: OpaquePointer?
-        let code = withoutBrokenPipe {
-            cnats_connect(&pointer, options, server.port, ownLimits * connectLimit)
-        }
+        let code = cnats_connect(&pointer, options, server.port, ownLimits * connectLimit)
         guard code == NATS_OK, let pointer else { return .failure(fault(code)) }
         return .success(pointer)
     }
@@ -121,9 +119,8 @@ final class NATSClient {
     var isConnected: Bool { cnats_is_connected(pointer) && !events.hasEnded }
 
     func publish(_ payload: [UInt8], to subject: String, reply: String?) -> NATSFault? {
-        let code = withoutBrokenPipe {
-            cnats_publish(pointer, subject, reply, payload, Int32(clamping: payload.count))
-        }
+        let code = cnats_publish(
+            pointer, subject, reply, payload, Int32(clamping: payload.count))
         return code == NATS_OK ? nil : Self.fault(code)
     }
 
@@ -156,9 +153,7 @@ final class NATSClient {
     }
 
     func flush(_ patience: Duration) -> Bool {
-        let code = withoutBrokenPipe {
-            cnats_flush(pointer, max(1, patience.microseconds / 1000))
-        }
+        let code = cnats_flush(pointer, max(1, patience.microseconds / 1000))
         // To libnats a flush is done as well when the connection is lost meanwhile.
         return code == NATS_OK && isConnected
     }

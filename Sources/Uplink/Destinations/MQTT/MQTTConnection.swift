@@ -162,21 +162,20 @@ final class MosquittoClient {
             session.note(.failed(security?.fault ?? .malformedRequest))
             return
         }
-        let code = withoutBrokenPipe {
-            let (host, port) = (settings.address.host, Int32(settings.address.port))
-            // The library sends properties only when it waits for the connection, for as long as the kernel does:
-            // the caller has found the broker to answer.
-            return settings.packetBytesMax.map {
+        let (host, port) = (settings.address.host, Int32(settings.address.port))
+        // The library sends properties only when it waits for the connection, for as long as the kernel does:
+        // the caller has found the broker to answer.
+        let code =
+            settings.packetBytesMax.map {
                 cmosquitto_connect_with_packet_max(
                     pointer, host, port, Self.keepAlive, isIPv4, $0)
             } ?? cmosquitto_connect_async(pointer, host, port, Self.keepAlive, isIPv4)
-        }
         if code != 0 { fail(code, errno) }
     }
 
     deinit {
         // Without a DISCONNECT: that would keep the broker from publishing the will.
-        if let pointer { withoutBrokenPipe { cmosquitto_destroy(pointer) } }
+        if let pointer { cmosquitto_destroy(pointer) }
     }
 
     private func configure(_ pointer: OpaquePointer, _ settings: BrokerSettings) -> Bool {
@@ -261,7 +260,7 @@ final class MosquittoClient {
     /// Tells the broker that it is over, which then publishes no will.
     func leave() {
         guard let pointer else { return }
-        _ = withoutBrokenPipe { cmosquitto_disconnect(pointer) }
+        _ = cmosquitto_disconnect(pointer)
     }
 
     /// Reads what is there and sends what is due.
@@ -270,10 +269,8 @@ final class MosquittoClient {
     }
 
     private func step(_ milliseconds: Int32) {
-        let code = withoutBrokenPipe {
-            errno = 0
-            return cmosquitto_loop(pointer, milliseconds, 1)
-        }
+        errno = 0
+        let code = cmosquitto_loop(pointer, milliseconds, 1)
         if code != 0 { fail(code, errno) }
     }
 
@@ -285,7 +282,7 @@ final class MosquittoClient {
         guard session.end == nil else { return }
         var id: Int32 = 0
         // The last state counts, and a message that is not acknowledged cannot hold up the others.
-        let code = withoutBrokenPipe { cmosquitto_subscribe(pointer, &id, filter, 0) }
+        let code = cmosquitto_subscribe(pointer, &id, filter, 0)
         if code == 0 { session.send(0, id: id) } else { fail(code, errno) }
         run(for: limit) { $0.isSettled }
         if case let code?? = session.codes.first, code >= 128 {
@@ -305,11 +302,9 @@ final class MosquittoClient {
         session.begin(count: messages.count)
         for (index, message) in messages.enumerated() where session.end == nil {
             var id: Int32 = 0
-            let code = withoutBrokenPipe {
-                cmosquitto_publish(
-                    pointer, &id, message.topic, Int32(message.payload.count), message.payload, 1,
-                    message.isRetained)
-            }
+            let code = cmosquitto_publish(
+                pointer, &id, message.topic, Int32(message.payload.count), message.payload, 1,
+                message.isRetained)
             switch mosq_err_t(rawValue: mosq_err_t.RawValue(code)) {
             case MOSQ_ERR_SUCCESS: session.send(index, id: id)
             case MOSQ_ERR_OVERSIZE_PACKET, MOSQ_ERR_PAYLOAD_SIZE: session.refuse(index, code: 149)
