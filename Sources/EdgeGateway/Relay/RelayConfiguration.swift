@@ -29,24 +29,8 @@ struct RelayConfiguration: Sendable {
         "exchange.ca_file", "exchange.proxy", "exchange.identifier_system",
     ]
 
-    /// Reads the file, and what it names. Files in it are relative to its own directory.
-    ///
-    /// - Throws: ``CommandFailure`` with everything that is wrong and what to do.
-    static func read(
-        _ path: String, environment: [String: String], plainHTTP: Origin.PlainHTTP
-    ) throws -> RelayConfiguration {
-        var mistakes = FileMistakes(path: path)
-        let configuration = try examine(
-            path, environment: environment, plainHTTP: plainHTTP, &mistakes
-        ).configuration
-        try mistakes.check()
-        guard let configuration else {
-            throw CommandFailure(exitCode: .wrongUsage, message: "\(path): it has no settings")
-        }
-        return configuration
-    }
-
     /// The settings, nil if they cannot be used, and the table that they name; notes everything that is wrong.
+    /// Files in it are relative to its own directory.
     ///
     /// - Throws: ``CommandFailure`` if the file is not there, or is no YAML.
     static func examine(

@@ -51,8 +51,12 @@ import Uplink
             _ text: String, _ environment: [String: String] = [:]
         ) throws -> RelayConfiguration {
             try write(text, "relay.yaml")
-            return try RelayConfiguration.read(
-                path("relay.yaml"), environment: environment, plainHTTP: .loopback)
+            var mistakes = FileMistakes(path: path("relay.yaml"))
+            let configuration = try RelayConfiguration.examine(
+                path("relay.yaml"), environment: environment, plainHTTP: .loopback, &mistakes
+            ).configuration
+            try mistakes.check()
+            return try #require(configuration)
         }
     }
 
