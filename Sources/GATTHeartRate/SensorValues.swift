@@ -62,19 +62,6 @@ public struct BatteryLevel: Hashable, Sendable {
 public enum HeartRateControlPoint {
     /// The value to write to set the energy expended back to 0 kJ.
     public static let resetEnergyExpended: [UInt8] = [1]
-    /// The ATT error code with which a sensor answers any other value.
-    public static let notSupportedError: UInt8 = 0x80
-
-    /// Decodes a write of 0x2A39: nil when `value` is a reset, otherwise its fault, which a sensor
-    /// answers with ``notSupportedError``.
-    public static func fault(of value: Span<UInt8>) -> ValueFault? {
-        do {
-            let octet = try onlyOctet(of: value)
-            return octet == 1 ? nil : .reserved(octet)
-        } catch {
-            return error
-        }
-    }
 }
 
 private func onlyOctet(of value: Span<UInt8>) throws(ValueFault) -> UInt8 {

@@ -54,9 +54,6 @@ private func checkValues(_ value: Span<UInt8>) {
     if let location = try? BodySensorLocation(value: value) {
         promise(value.count == 1 && location.rawValue == value[0], "a location made up")
     }
-    promise(
-        (HeartRateControlPoint.fault(of: value) == nil) == (value.count == 1 && value[0] == 1),
-        "a reset made up")
 }
 
 /// Reads the input as a stream of frames, each after two octets of when and one of how long it is.
