@@ -13,7 +13,7 @@
 #include <time.h>
 
 #define FUNCTIONS(X) \
-    X(nats_GetLastError) X(natsStatus_GetText) X(natsOptions_Create) X(natsOptions_Destroy) \
+    X(nats_GetLastError) X(natsOptions_Create) X(natsOptions_Destroy) \
     X(natsOptions_SetServers) X(natsOptions_SetName) X(natsOptions_SetNKey) X(natsOptions_SetSecure) \
     X(natsOptions_LoadCATrustedCertificates) X(natsOptions_SetExpectedHostname) X(natsOptions_LoadCertificatesChain) \
     X(natsOptions_SetTimeout) X(natsOptions_SetWriteDeadline) X(natsOptions_SetPingInterval) X(natsOptions_SetMaxPingsOut) \
@@ -53,8 +53,6 @@ const char *cnats_last_error(void) {
     natsStatus status = NATS_OK;
     return lib.nats_GetLastError(&status);
 }
-
-const char *cnats_status_text(natsStatus status) { return lib.natsStatus_GetText(status); }
 
 natsStatus cnats_options_create(natsOptions **options) { return lib.natsOptions_Create(options); }
 void cnats_options_destroy(natsOptions *options) { lib.natsOptions_Destroy(options); }

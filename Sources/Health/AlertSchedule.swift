@@ -367,14 +367,6 @@ public struct AlertNews: Sendable, Hashable, Codable {
             since = item.began
             until = item.ended
         }
-
-        /// An item that has held since then.
-        public init(name: HealthName, strap: Int64? = nil, since: Uptime, until: Uptime? = nil) {
-            self.name = name
-            self.strap = strap
-            self.since = since
-            self.until = until
-        }
     }
 
     /// The number of the message, from 1 on.

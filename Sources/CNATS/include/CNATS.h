@@ -12,7 +12,6 @@ bool cnats_load(void);
 
 // The last error's words on this thread; NULL if there are none.
 const char *cnats_last_error(void);
-const char *cnats_status_text(natsStatus status);
 
 natsStatus cnats_options_create(natsOptions **options);
 void cnats_options_destroy(natsOptions *options);

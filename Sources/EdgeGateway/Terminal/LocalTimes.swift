@@ -68,7 +68,6 @@ struct LocalTimes: Sendable {
 struct WrittenTime: ExpressibleByArgument, Hashable {
     static let examples = "2026-12-01, \"2026-12-01 08:30\", \"yesterday 08:00\" or 08:00"
     static let help = "such as \(examples)"
-    private static let secondsMax: Int64 = 253_402_300_800
     private static let dayLength: Int64 = 86_400
 
     private enum Day: Hashable {

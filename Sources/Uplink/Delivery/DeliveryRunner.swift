@@ -70,9 +70,6 @@ public actor DeliveryRunner {
         }
     }
 
-    /// Where the delivery stands.
-    public var state: Delivery.State { delivery.state }
-
     /// How the delivery goes, without a request.
     public var facts: DeliveryFacts {
         get async {

@@ -69,9 +69,6 @@ public struct RelayTable: Sendable, Hashable {
         patients[gateway]?.contains(patient) ?? false
     }
 
-    /// The patients that a gateway may write for.
-    public func patients(of gateway: String) -> [String] { (patients[gateway] ?? []).sorted() }
-
     /// The pairs in it.
     public var count: Int { patients.values.reduce(0) { $0 + $1.count } }
 

@@ -164,7 +164,7 @@ import Uplink
             .posixPermissions]
         #expect(mode as? Int == 0o640, "the relay's group goes on reading it")
         let again = RelayTableFile(place.path("patients"))
-        #expect(await again.current(Self.quiet).patients(of: "ward3-08") == ["40002"])
+        #expect(await again.current(Self.quiet).allows("ward3-08", "40002"))
         for (gateway, patient) in [("a b", "40001"), ("ward3-07", "4OOO1")] {
             await #expect(throws: CommandFailure.self) {
                 try await RelayTableFile.change(

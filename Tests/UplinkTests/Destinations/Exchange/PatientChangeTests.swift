@@ -9,7 +9,7 @@ import Testing
 /// A patient's number that comes to mean another person, as at an exchange whose database was made anew.
 @Suite struct PatientChangeTests {
     private func reason(_ fixture: DeliveryFixture) async -> HoldReason? {
-        guard case .held(let reason, _) = await fixture.runner.state else { return nil }
+        guard case .held(let reason, _) = await fixture.runner.facts.state else { return nil }
         return reason
     }
 
