@@ -1,28 +1,31 @@
 import Basics
 import CCurl
-import Foundation
 
 /// One mail by SMTP through libcurl, on a thread of its own: mails are rare.
-struct MailTransfer: Sendable {
-    let server: MailServer
-    let login: Login?
-    let settings: CurlSettings
+actor MailTransfer {
+    private let thread = TaskThread(label: "mail")
+    nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
+
+    private let server: MailServer
+    private let login: Login?
+    private let settings: CurlSettings
 
     /// The answers of a server along the way.
     private static let answerBytesMax = 64 << 10
 
+    init(server: MailServer, login: Login?, settings: CurlSettings) {
+        self.server = server
+        self.login = login
+        self.settings = settings
+    }
+
     /// Sends a mail once. Cancelling the task aborts it within about a second.
-    func send(_ mail: [UInt8], from: MailAddress, to: [MailAddress]) async throws(AlertFault) {
+    nonisolated func send(
+        _ mail: [UInt8], from: MailAddress, to: [MailAddress]
+    ) async throws(AlertFault) {
         let cancelled = CurlCancellation()
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let thread = Thread {
-                    continuation.resume(returning: perform(mail, from, to, cancelled))
-                }
-                thread.name = "mail"
-                thread.stackSize = CurlWorker.stackBytes
-                thread.start()
-            }
+            await perform(mail, from, to, cancelled)
         } onCancel: {
             cancelled.set()
         }
@@ -30,6 +33,12 @@ struct MailTransfer: Sendable {
     }
 
     private func perform(
+        _ mail: [UInt8], _ from: MailAddress, _ to: [MailAddress], _ cancelled: CurlCancellation
+    ) -> Result<Void, AlertFault> {
+        transfer(mail, from, to, cancelled)
+    }
+
+    private nonisolated func transfer(
         _ mail: [UInt8], _ from: MailAddress, _ to: [MailAddress], _ cancelled: CurlCancellation
     ) -> Result<Void, AlertFault> {
         guard CurlTransfer.ready, let easy = curl_easy_init() else {
@@ -63,7 +72,7 @@ struct MailTransfer: Sendable {
         }
     }
 
-    private func configure(
+    private nonisolated func configure(
         _ option: inout CurlOptions, _ from: MailAddress,
         _ recipients: UnsafeMutablePointer<curl_slist>?
     ) {
@@ -86,7 +95,8 @@ struct MailTransfer: Sendable {
     }
 
     /// The event. The server's words are not in it: servers quote addresses.
-    private func fault(_ easy: UnsafeMutableRawPointer, _ code: CURLcode) -> AlertFault {
+    private nonisolated func fault(_ easy: UnsafeMutableRawPointer, _ code: CURLcode) -> AlertFault
+    {
         var status = 0
         _ = ccurl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         switch code {

@@ -3,7 +3,7 @@ import CCurl
 import Glibc
 import Synchronization
 
-/// One easy handle and what it takes to run a request on it. Used from one thread only.
+/// One easy handle and what it takes to run a request on it. Used by one thread at a time.
 final class CurlTransfer {
     private let easy: UnsafeMutableRawPointer?
     private let settings: CurlSettings
@@ -24,15 +24,16 @@ final class CurlTransfer {
         if let easy { curl_easy_cleanup(easy) }
     }
 
-    func perform(_ job: CurlJob) -> Result<HTTPAnswer, TransportFault> {
+    func perform(
+        _ request: HTTPRequest, _ cancelled: CurlCancellation
+    ) -> Result<HTTPAnswer, TransportFault> {
         guard let easy else { return .failure(.connect) }
-        let request = job.request
         guard request.isWellFormed else { return .failure(.malformedRequest) }
         guard permits(request.origin) else { return .failure(.plainHTTPRefused) }
         guard request.isInTime?() ?? true else { return .failure(.tooLate) }
 
         curl_easy_reset(easy)
-        let inflow = CurlInflow(cancelled: job.cancelled, bytesMax: settings.answerBytesMax)
+        let inflow = CurlInflow(cancelled: cancelled, bytesMax: settings.answerBytesMax)
         var headers = HeaderList(request)
         defer { headers.free() }
         // The context pointers are used inside ccurl_perform only, during which `inflow` and `outflow` live.
