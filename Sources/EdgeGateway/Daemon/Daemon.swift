@@ -51,12 +51,12 @@ struct Daemon {
         services.append(
             // Without a socket the gateway records all the same, and systemd must not end it for that.
             RetryingServer(
-                server: control, states: gateway.servers, logger: logger,
+                server: control, states: states, logger: logger,
                 onAttempted: { notifier.send("READY=1\nSTATUS=recording") }))
         if settings.pageListen != nil {
             services.append(
                 RetryingServer(
-                    server: PageServer(gateway: gateway), states: gateway.servers, logger: logger))
+                    server: PageServer(gateway: gateway), states: states, logger: logger))
         }
         // The last one is stopped first: the others may take all the time there is.
         services.append(

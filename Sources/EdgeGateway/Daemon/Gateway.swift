@@ -21,8 +21,6 @@ struct Gateway: Sendable {
     let deliveries: Deliveries
     let alerts: Alerts
     let health: HealthMonitor
-    /// The states of the control socket and the page.
-    let servers = ServerStates()
     let shares: Shares
     let enrollmentChanges: EnrollmentChanges
     let startup: Startup
@@ -79,14 +77,14 @@ struct Gateway: Sendable {
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
-            servers: servers, alerts: alerts, board: self.board,
+            alerts: alerts, board: self.board,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
 
         let recording = SensorRecording(recorder: recorder, central: central)
         let radio = RadioReadiness(recorder: recorder, clock: clock.uptime)
         let pairingSessions = PairingSessions()
         let importSession = ImportSession(directory: settings.stateDirectory)
-        let page = PageLink(settings: settings, servers: servers)
+        let page = PageLink(settings: settings, services: services)
         shares = Shares(stateDirectory: settings.stateDirectory)
         enrollmentChanges = EnrollmentChanges(
             queue: queue, deliveries: deliveries, settings: settings, logger: logger,

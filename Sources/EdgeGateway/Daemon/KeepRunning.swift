@@ -8,21 +8,26 @@ enum KeepRunning {
     /// A part that ran for so long had recovered: its next pause is short again.
     static let recovered = Duration.seconds(60)
 
+    /// A part returned before the daemon ends.
+    struct EarlyEnd: Error, CustomStringConvertible {
+        let description = "it ended without an error"
+    }
+
     /// Runs `work` until the task is cancelled or the daemon shuts down. When it throws or returns before,
     /// `report` gets the reason, and nil when it is started again after a pause.
     static func keepRunning(
         isolation: isolated (any Actor)? = #isolation,
-        clock: any Clock<Duration> & Sendable = ContinuousClock(),
-        _ work: () async throws -> Void, report: (String?) async -> Void
+        pauses: Backoff = pauses, clock: any Clock<Duration> & Sendable = ContinuousClock(),
+        _ work: () async throws -> Void, report: ((any Error)?) async -> Void
     ) async {
         var backoff = pauses
         while !isEnding {
-            var fault = "it ended without an error"
+            var fault: any Error = EarlyEnd()
             let elapsed = await clock.measured {
                 do {
                     try await work()
                 } catch {
-                    fault = "\(error)"
+                    fault = error
                 }
             }
             guard !isEnding else { return }

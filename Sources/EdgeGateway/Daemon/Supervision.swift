@@ -3,26 +3,34 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Which parts of the daemon run.
+/// Which parts of the daemon run, its servers among them. Reading it changes nothing.
 final class ServiceStates: Sendable {
-    /// By name, why it does not run.
-    private let states = Mutex<[String: String]>([:])
+    /// By the part's name, what `status` says of it.
+    private let states = Mutex<[String: HealthSnapshot.Service]>([:])
 
     /// A part began.
-    func runs(_ name: String) { states.withLock { $0[name] = nil } }
+    ///
+    /// - Returns: whether it was known not to run.
+    @discardableResult
+    func runs(_ name: String) -> Bool {
+        states.withLock { $0.removeValue(forKey: name) != nil }
+    }
 
     /// A part does not run.
     ///
-    /// - Parameter fault: why, and the setting to look at if there is one; it names no secret.
-    func failed(_ name: String, _ fault: String) { states.withLock { $0[name] = fault } }
+    /// - Parameter fault: why, under the part's name or that of the setting to look at; it names no secret.
+    /// - Returns: whether this is news.
+    @discardableResult
+    func failed(_ name: String, _ fault: HealthSnapshot.Service) -> Bool {
+        states.withLock { $0.updateValue(fault, forKey: name) != fault }
+    }
+
+    /// Why a part does not run; nil while it does.
+    func fault(of name: String) -> HealthSnapshot.Service? { states.withLock { $0[name] } }
 
     /// The parts that do not run, by name.
     func faults() -> [HealthSnapshot.Service] {
-        states.withLock { states in
-            states.sorted { $0.key < $1.key }.map {
-                HealthSnapshot.Service(name: $0.key, fault: $0.value)
-            }
-        }
+        states.withLock { $0.sorted { $0.key < $1.key }.map(\.value) }
     }
 }
 
@@ -46,7 +54,7 @@ struct Supervised: Service {
             },
             report: { fault in
                 guard let fault else { return }
-                states.failed(name, fault)
+                states.failed(name, HealthSnapshot.Service(name: name, fault: "\(fault)"))
                 logger.error("\(name) stopped", metadata: ["fault": "\(fault)"])
             })
     }

@@ -189,7 +189,7 @@ actor Deliveries {
                     if let fault {
                         logger.error("the delivery ended", metadata: ["fault": "\(fault)"])
                     }
-                    await self?.note(runner.enrollmentID, ended: fault)
+                    await self?.note(runner.enrollmentID, ended: fault.map { "\($0)" })
                 })
         }
     }

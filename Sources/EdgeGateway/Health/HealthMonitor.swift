@@ -12,7 +12,6 @@ actor HealthMonitor {
     private let recording: RecordingHealth
     private let deliveries: DeliveryHealth
     private let services: ServiceStates
-    private let servers: ServerStates
     private let alerts: Alerts
     private let board: BoardWatch
     private let clock: any GatewayClock
@@ -24,13 +23,12 @@ actor HealthMonitor {
 
     init(
         recording: RecordingHealth, deliveries: DeliveryHealth, services: ServiceStates,
-        servers: ServerStates, alerts: Alerts, board: BoardWatch,
+        alerts: Alerts, board: BoardWatch,
         clock: any GatewayClock, batteryLowPercent: Int, logger: Logger
     ) {
         self.recording = recording
         self.deliveries = deliveries
         self.services = services
-        self.servers = servers
         self.alerts = alerts
         self.board = board
         self.clock = clock
@@ -79,7 +77,7 @@ actor HealthMonitor {
         var (snapshot, counts) = await recording.read(reading, history: history)
         snapshot.deliveries = await deliveries.read(
             history: history, counts: counts, at: reading.uptime)
-        snapshot.services = services.faults() + servers.healthFaults
+        snapshot.services = services.faults()
         snapshot.alerts = await alerts.faults(at: reading.uptime)
         snapshot.batteryLowPercent = batteryLowPercent
         snapshot.isOtherBoard = await board.isOther

@@ -1,13 +1,16 @@
+import Health
+
 /// Where the live page can be reached, for links to it.
 struct PageLink: Sendable {
     let settings: Settings
-    let servers: ServerStates
+    let services: ServiceStates
 
     /// - Throws: ``ProblemReport`` while the page is off or cannot be opened.
     func place() throws -> PagePlace {
-        if let fault = servers.faults.first(where: { $0.server == .page }) {
+        if let part = services.fault(of: ServerName.page.rawValue) {
             throw ProblemReport(
-                code: .noPage, message: "the live page cannot be opened: \(fault.reason)",
+                code: .noPage,
+                message: "the live page cannot be opened: \(part.name): \(part.fault ?? "")",
                 advice: "fix that; the gateway tries again by itself")
         }
         guard let place = settings.pagePlace else {

@@ -1,8 +1,25 @@
 import Basics
 import Foundation
+import Health
 import Logging
 import NIOCore
 import ServiceLifecycle
+
+/// The servers of the daemon. Recording depends on none of them.
+enum ServerName: String, Sendable {
+    /// The control socket, with the commands and metrics.
+    case control
+    /// The live page.
+    case page
+
+    /// The setting that says where it serves.
+    var setting: String {
+        switch self {
+        case .control: "socket"
+        case .page: "page.listen"
+        }
+    }
+}
 
 /// A server that can be opened again after it failed.
 protocol ReopenedServer: Sendable {
@@ -21,7 +38,7 @@ protocol ReopenedServer: Sendable {
 }
 
 /// Runs a server for as long as the daemon runs. A server that cannot bind, fails or loses its place is
-/// opened again after a pause; meanwhile ``ServerStates`` says why it does not serve. It never ends by
+/// opened again after a pause; meanwhile ``ServiceStates`` says why it does not serve. It never ends by
 /// itself, and it never fails.
 struct RetryingServer: Service {
     /// How long to wait, and how often to look.
@@ -36,7 +53,7 @@ struct RetryingServer: Service {
     }
 
     let server: any ReopenedServer
-    let states: ServerStates
+    let states: ServiceStates
     let logger: Logger
     var pauses = Pauses()
     var clock = UptimeClock.system
@@ -44,25 +61,25 @@ struct RetryingServer: Service {
     var onAttempted: @Sendable () -> Void = {}
 
     func run() async throws {
-        var backoff = Backoff(first: pauses.first, longest: pauses.longest)
-        while !Task.isShuttingDownGracefully, !Task.isCancelled {
-            let fault = await serve()
-            guard !Task.isShuttingDownGracefully, !Task.isCancelled else { return }
-            if states.serving.contains(server.name) { backoff.reset() }
-            note(fault)
-            onAttempted()
-            await wait(backoff.next())
-        }
+        await KeepRunning.keepRunning(
+            pauses: Backoff(first: pauses.first, longest: pauses.longest),
+            { throw await serve() },
+            report: { fault in
+                guard let fault = fault as? SettingsFault else { return }
+                note(fault)
+                onAttempted()
+            })
     }
 
     /// Serves until it cannot any more, and says why.
     private func serve() async -> SettingsFault {
+        let (served, serving) = AsyncStream.makeStream(of: Void.self)
         do {
             let service = try server.open { [server, states, logger, onAttempted] in
-                if states.faults.contains(where: { $0.server == server.name }) {
+                serving.yield()
+                if states.runs(server.name.rawValue) {
                     logger.notice("\(server.name.setting): it serves again")
                 }
-                states.noteServing(server.name)
                 onAttempted()
             }
             let running = ServiceGroup(
@@ -78,7 +95,7 @@ struct RetryingServer: Service {
                     return nil
                 }
                 group.addTask {
-                    let loss = await watch()
+                    let loss = await watch(served)
                     // A cancelled server drops connections that it has accepted, and NIO traps for them. A graceful
                     // shutdown serves those first; connections that outlast the pause are cut off.
                     await running.triggerGracefulShutdown()
@@ -103,24 +120,26 @@ struct RetryingServer: Service {
     }
 
     /// Returns once the place of the running server is lost, with the reason.
-    private func watch() async -> String? {
+    private func watch(_ served: AsyncStream<Void>) async -> String? {
+        // Before it serves it has no place to lose.
+        for await _ in served { break }
         while !Task.isCancelled {
             await clock.sleep(pauses.look, tolerance: pauses.look / 2)
-            if states.serving.contains(server.name), let loss = server.loss() { return loss }
+            if let loss = server.loss() { return loss }
         }
         return nil
     }
 
     private func note(_ fault: SettingsFault) {
-        let isNews = states.noteFault(
-            server.name, setting: fault.setting ?? server.name.setting, reason: fault.description)
+        let setting = fault.setting ?? server.name.setting
+        var cause = fault.description
+        // What shows it puts the setting before it.
+        if cause.hasPrefix("\(setting): ") { cause.removeFirst(setting.count + 2) }
+        let isNews = states.failed(
+            server.name.rawValue, .init(name: setting, isPage: true, fault: cause))
         if isNews {
             logger.error("\(fault.description); recording goes on, and the gateway tries again")
         }
-    }
-
-    private func wait(_ pause: Duration) async {
-        await cancelWhenGracefulShutdown { await clock.sleep(pause) }
     }
 
     /// The system's error, without the names of functions that it comes from.

@@ -25,7 +25,7 @@ import Testing
                     if runs == 1 { throw Broken() }
                     if runs == 8 { withUnsafeCurrentTask { $0?.cancel() } }
                 },
-                report: { fault in log.add(fault ?? "again") })
+                report: { fault in log.add(fault.map { "\($0)" } ?? "again") })
         }
         await task.value
         let expected =

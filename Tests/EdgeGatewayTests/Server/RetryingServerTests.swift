@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import HTTPTypes
+import Health
 import OfflineQueue
 import ServiceLifecycle
 import Synchronization
@@ -41,12 +42,10 @@ import Testing
         let place = "127.0.0.1:\(listener.port)"
         try await ServerFixture.run(["EDGE_GATEWAY_PAGE_LISTEN": place]) { fixture in
             try await fixture.serving([fixture.control(), fixture.page()]) {
-                try await fixture.eventually("a fault") { !fixture.gateway.servers.faults.isEmpty }
-                let fault = try #require(fixture.gateway.servers.faults.first)
-                #expect(fault.server == .page && fault.setting == "page.listen")
-                #expect(
-                    fault.reason == "page.listen: \(place) cannot be opened: Address already in use"
-                )
+                try await fixture.eventually("a fault") { !fixture.states.faults().isEmpty }
+                let fault = try #require(fixture.states.faults().first)
+                #expect(fault.name == "page.listen")
+                #expect(fault.fault == "\(place) cannot be opened: Address already in use")
                 try await fixture.eventually("commands") { await fixture.isAnswered() }
                 // A link that cannot be opened is not handed out.
                 let share = await #expect(throws: ProblemReport.self) {
@@ -61,10 +60,7 @@ import Testing
                                 == "page.listen: \(place) cannot be opened: Address already in use"
                     }, "\(status.health)")
                 listener.end()
-                try await fixture.eventually("a page") {
-                    fixture.gateway.servers.serving.contains(.page)
-                }
-                #expect(fixture.gateway.servers.faults.isEmpty)
+                try await fixture.eventually("a page") { fixture.states.faults().isEmpty }
             }
         }
     }
@@ -86,9 +82,9 @@ import Testing
             try await fixture.serving([fixture.control(), fixture.page()]) {
                 try await fixture.eventually("commands and a fault") {
                     let isAnswered = await fixture.isAnswered()
-                    return isAnswered && !fixture.gateway.servers.faults.isEmpty
+                    return isAnswered && !fixture.states.faults().isEmpty
                 }
-                #expect(fixture.gateway.servers.faults.map(\.setting) == [setting])
+                #expect(fixture.states.faults().map(\.name) == [setting])
                 #expect(fixture.settings.problems().map(\.setting) == [setting])
             }
         }
@@ -106,10 +102,10 @@ import Testing
         ]
         try await ServerFixture.run(variables) { fixture in
             try await fixture.serving([fixture.page()]) {
-                try await fixture.eventually("a fault") { !fixture.gateway.servers.faults.isEmpty }
-                let fault = try #require(fixture.gateway.servers.faults.first)
-                #expect(fault.setting == "page.listen")
-                #expect(fault.reason.contains("Cannot assign requested address"), "\(fault.reason)")
+                try await fixture.eventually("a fault") { !fixture.states.faults().isEmpty }
+                let fault = try #require(fixture.states.faults().first)
+                #expect(fault.name == "page.listen")
+                #expect(fault.fault?.contains("Cannot assign requested address") == true)
             }
             // It was not the settings: they may be right once the network is there.
             #expect(fixture.settings.problems().isEmpty)
@@ -122,7 +118,7 @@ import Testing
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }
                 unlink(fixture.settings.socketPath)
                 try await fixture.eventually("an answer again") { await fixture.isAnswered() }
-                try await fixture.eventually("no fault") { fixture.gateway.servers.faults.isEmpty }
+                try await fixture.eventually("no fault") { fixture.states.faults().isEmpty }
             }
         }
     }
@@ -185,10 +181,9 @@ import Testing
         let path = directory.appending(path: "control.sock").path
         try await ServerFixture.run(["EDGE_GATEWAY_SOCKET": path]) { fixture in
             try await fixture.serving([fixture.control()]) {
-                try await fixture.eventually("a fault") { !fixture.gateway.servers.faults.isEmpty }
-                let fault = try #require(fixture.gateway.servers.faults.first)
-                #expect(fault.server == .control && fault.setting == "socket")
-                #expect(fault.reason.contains("is missing"), "\(fault.reason)")
+                try await fixture.eventually("a fault") { !fixture.states.faults().isEmpty }
+                let fault = try #require(fixture.states.faults().first)
+                #expect(fault.name == "socket" && fault.fault?.contains("is missing") == true)
                 try FileManager.default.createDirectory(
                     at: directory, withIntermediateDirectories: true)
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }

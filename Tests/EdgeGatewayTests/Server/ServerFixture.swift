@@ -14,6 +14,7 @@ struct ServerFixture {
     let directory: URL
     let settings: Settings
     let gateway: Gateway
+    let states: ServiceStates
     let queue: SampleQueue
     let logger: Logger
 
@@ -35,14 +36,15 @@ struct ServerFixture {
         let settings = try SettingsLoader(environment: own.merging(variables) { $1 }).load()
         var logger = Logger(label: "server")
         logger.logLevel = .critical
+        let states = ServiceStates()
         let gateway = Gateway(
             settings: settings, queue: queue,
             central: Central(settings: CentralSettings(service: HeartRateService.service)),
-            clock: clock, logger: logger)
+            clock: clock, logger: logger, services: states)
         try await body(
             ServerFixture(
-                directory: directory, settings: settings, gateway: gateway, queue: queue,
-                logger: logger))
+                directory: directory, settings: settings, gateway: gateway, states: states,
+                queue: queue, logger: logger))
         try await queue.close()
     }
 
@@ -77,7 +79,7 @@ struct ServerFixture {
             configuration: ServiceGroupConfiguration(
                 services: servers.map { server in
                     RetryingServer(
-                        server: server, states: gateway.servers, logger: logger,
+                        server: server, states: states, logger: logger,
                         pauses: RetryingServer.Pauses(
                             first: .milliseconds(20), longest: .milliseconds(50),
                             look: .milliseconds(20)))
@@ -102,7 +104,7 @@ struct ServerFixture {
             if try await holds() { return }
             try await Task.sleep(for: .milliseconds(10))
         }
-        Issue.record("\(what): not within a minute; faults: \(gateway.servers.faults)")
+        Issue.record("\(what): not within a minute; faults: \(states.faults())")
     }
 
     /// Whether a new client of the control socket is answered.
