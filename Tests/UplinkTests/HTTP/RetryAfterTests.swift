@@ -23,9 +23,9 @@ import Testing
         "nonsense says nothing",
         arguments: [
             "", "soon", "-5", "1.5", "Sun, 06 Nov 1994 25:00:00 GMT",
-            "Sun, 06 Nov 1994 08:51:37 CET", "Sun, 00 Nov 1994 08:51:37 GMT",
-            "Sun, 06 Foo 1994 08:51:37 GMT", "Sun, 06 Nov 199 8:51:37 GMT", "Sun Nov 6 1994",
-            "Sun, 06 Nov 0001 08:51:37 GMT", "١٢٠", String(repeating: "a ", count: 1000),
+            "Sun, 00 Nov 1994 08:51:37 GMT", "Sun, 06 Foo 1994 08:51:37 GMT",
+            "Sun, 06 Nov 199 8:51:37 GMT", "Sun, 06 Nov 99999999 08:51:37 GMT", "١٢٠",
+            String(repeating: "a ", count: 1000),
         ])
     func notUnderstood(value: String) {
         #expect(RetryAfter.pause(value, date: Self.now) == nil)
