@@ -39,7 +39,8 @@ enum RelayFixture {
     ) async throws -> NATSConnection {
         NATSConnection(
             NATSSettings(
-                servers: try #require(NATSAddress.list(await cluster.addresses)), name: name,
+                servers: try #require(ServerAddress.list(await cluster.addresses, .nats)),
+                name: name,
                 key: key, inbox: "_INBOX.\(inbox ?? name)", network: network(cluster)))
     }
 
@@ -47,7 +48,7 @@ enum RelayFixture {
         _ cluster: NATSCluster, _ exchange: StandInExchange, _ key: NKey, workers: Int = 2
     ) async throws -> RelaySettings {
         RelaySettings(
-            servers: try #require(NATSAddress.list(await cluster.addresses)), key: key,
+            servers: try #require(ServerAddress.list(await cluster.addresses, .nats)), key: key,
             network: network(cluster), origin: try #require(Origin(exchange.baseURL)),
             practitionerKey: Secret(practitionerKey), curl: CurlSettings(), device: "70007",
             code: .omhHeartRate, identifierSystem: "urn:edge-gateway:sample", workers: workers)

@@ -308,7 +308,8 @@ import Testing
                 await stranger.deliver(points, alone: false)
                     == .held(.credentialsRefused, retryAt: nil))
             var settings = NATSSettings(
-                servers: try #require(NATSAddress.list(await cluster.addresses)), name: "gw1",
+                servers: try #require(ServerAddress.list(await cluster.addresses, .nats)),
+                name: "gw1",
                 key: try #require(keys["gw1"]), inbox: "_INBOX.gw1", network: CurlSettings())
             guard case .tls? = await NATSConnection(settings).open() else {
                 Issue.record("a certificate of an unknown authority is taken")
@@ -316,7 +317,7 @@ import Testing
             }
             settings.network = RelayFixture.network(cluster)
             settings.servers = try await cluster.ports.map {
-                try #require(NATSAddress("nats://gateway.example:\($0)"))
+                try #require(ServerAddress("nats://gateway.example:\($0)", .nats))
             }
             #expect(await NATSConnection(settings).open() == .plainRefused)
         }

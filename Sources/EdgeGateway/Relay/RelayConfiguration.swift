@@ -62,7 +62,7 @@ struct RelayConfiguration: Sendable {
         func wrong(_ name: String, _ what: String, _ advice: String) {
             mistakes.add(line: file.line(name), what, advice)
         }
-        let servers = file.list("nats.servers").compactMap { NATSAddress($0) }
+        let servers = file.list("nats.servers").compactMap { ServerAddress($0, .nats) }
         if servers.isEmpty || servers.count != file.list("nats.servers").count {
             wrong(
                 "nats.servers", "nats.servers is no list of servers", "[tls://nats-1.example:4222]")

@@ -29,7 +29,9 @@ final class CurlTransfer {
     ) -> Result<HTTPAnswer, TransportFault> {
         guard let easy else { return .failure(.connect) }
         guard request.isWellFormed else { return .failure(.malformedRequest) }
-        guard permits(request.origin) else { return .failure(.plainHTTPRefused) }
+        guard settings.unixSocketPath != nil || request.origin.isAllowed(settings.plainHTTP) else {
+            return .failure(.plainHTTPRefused)
+        }
         guard request.isInTime?() ?? true else { return .failure(.tooLate) }
 
         curl_easy_reset(easy)
@@ -56,15 +58,6 @@ final class CurlTransfer {
                 guard inflow.isHeaderComplete else { return .failure(.cut) }
                 return .success(answer(easy, inflow))
             }
-        }
-    }
-
-    private func permits(_ origin: Origin) -> Bool {
-        if origin.scheme == .https || settings.unixSocketPath != nil { return true }
-        return switch settings.plainHTTP {
-        case .never: false
-        case .loopback: origin.isLoopback
-        case .allowed: true
         }
     }
 

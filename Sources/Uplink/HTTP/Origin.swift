@@ -40,13 +40,8 @@ public struct Origin: Sendable, Hashable {
     /// unless `plainHTTP` says otherwise for that host.
     public init?(authority: some StringProtocol, plainHTTP: PlainHTTP) {
         guard let secure = Origin(scheme: .https, authority: authority) else { return nil }
-        let plain =
-            switch plainHTTP {
-            case .never: false
-            case .loopback: secure.isLoopback
-            case .allowed: true
-            }
-        self = plain ? Origin(secure, scheme: .http) : secure
+        let plain = Origin(secure, scheme: .http)
+        self = plain.isAllowed(plainHTTP) ? plain : secure
     }
 
     /// The origin at the start of `text` (`https://host[:port][/…]`), or nil.
@@ -69,6 +64,16 @@ public struct Origin: Sendable, Hashable {
         self.scheme = scheme
         host = other.host
         port = other.port
+    }
+
+    /// Whether plain text is acceptable there, if it is plain.
+    public func isAllowed(_ plain: PlainHTTP) -> Bool {
+        switch plain {
+        case _ where scheme == .https: true
+        case .never: false
+        case .loopback: isLoopback
+        case .allowed: true
+        }
     }
 
     /// Whether the host is this machine: `localhost`, `127.0.0.0/8` or `[::1]`.

@@ -36,7 +36,7 @@ final class NATSClient {
 
     /// Connects.
     static func connect(
-        to server: NATSAddress, _ settings: NATSSettings
+        to server: ServerAddress, _ settings: NATSSettings
     ) -> Result<NATSClient, NATSFault> {
         for _ in 1..<signaturesMax {
             let (result, isSignatureLost) = connectOnce(to: server, settings)
@@ -46,7 +46,7 @@ final class NATSClient {
     }
 
     private static func connectOnce(
-        to server: NATSAddress, _ settings: NATSSettings
+        to server: ServerAddress, _ settings: NATSSettings
     ) -> (Result<NATSClient, NATSFault>, isSignatureLost: Bool) {
         let events = NATSEvents(key: settings.key)
         let token = NATSRegistry.add(events)
@@ -62,7 +62,7 @@ final class NATSClient {
     }
 
     private static func connect(
-        to server: NATSAddress, _ settings: NATSSettings, _ token: UInt
+        to server: ServerAddress, _ settings: NATSSettings, _ token: UInt
     ) -> Result<OpaquePointer, NATSFault> {
         var options: OpaquePointer?
         guard cnats_options_create(&options) == NATS_OK, let options else {

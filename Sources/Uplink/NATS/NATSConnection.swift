@@ -3,7 +3,7 @@ import Basics
 /// How NATS servers are reached.
 struct NATSSettings: Sendable {
     /// The servers of one cluster; any of them will do.
-    var servers: [NATSAddress]
+    var servers: [ServerAddress]
     /// The name of this client for the server's operator.
     var name: String
     /// Who it is.

@@ -1,7 +1,7 @@
 /// How a relay is set up.
 public struct RelaySettings: Sendable {
     /// The servers of the cluster, one to which it connects.
-    public var servers: [NATSAddress]
+    public var servers: [ServerAddress]
     /// Who it is there.
     public var key: NKey
     /// How these servers are reached.
@@ -23,7 +23,7 @@ public struct RelaySettings: Sendable {
 
     /// Does not check the keys: a wrong one shows when it is used.
     public init(
-        servers: [NATSAddress], key: NKey, network: CurlSettings, origin: Origin,
+        servers: [ServerAddress], key: NKey, network: CurlSettings, origin: Origin,
         practitionerKey: Secret, curl: CurlSettings, device: String?, code: ObservationCode?,
         identifierSystem: String, workers: Int
     ) {

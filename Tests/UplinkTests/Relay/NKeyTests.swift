@@ -42,14 +42,4 @@ import Testing
     func whatIsNoSeedOrWasMistypedIsNone(text: String) {
         #expect(NKey(text) == nil)
     }
-
-    @Test func serversAreListedWithCommas() {
-        let list = NATSAddress.list("tls://a.example, nats://127.0.0.1:4333")
-        #expect(list?.map(\.description) == ["tls://a.example:4222", "nats://127.0.0.1:4333"])
-        #expect(list?.map { $0.isAllowed(.loopback) } == [true, true])
-        #expect(NATSAddress("nats://a.example")?.isAllowed(.loopback) == false)
-        for text in ["", "a.example", "http://a", "tls://", "tls://u:p@a", "tls://a,,x://b"] {
-            #expect(NATSAddress.list(text) == nil, "\(text)")
-        }
-    }
 }

@@ -6,7 +6,7 @@ import Foundation
 
 /// How a broker is reached.
 struct BrokerSettings: Sendable, Hashable {
-    var address: BrokerAddress
+    var address: ServerAddress
     var version: MQTTVersion
     var clientID: String
     var user: String?

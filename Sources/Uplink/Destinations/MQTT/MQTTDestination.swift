@@ -4,7 +4,7 @@ import OfflineQueue
 /// Delivery to a broker: one connection that stays, a round of messages a batch, each acknowledged.
 actor MQTTDestination: Destination {
     private let connection: MQTTConnection
-    private let address: BrokerAddress
+    private let address: ServerAddress
     private let clock: any GatewayClock
     private let settings: BrokerSettings
     private var stateMessages: MQTTStateMessages?
@@ -239,7 +239,7 @@ extension MQTTOutcome {
 
 extension MQTTSession.End {
     /// A description of the event for a person.
-    func words(at address: BrokerAddress) -> String {
+    func words(at address: ServerAddress) -> String {
         switch self {
         case .refused(let reason): "the broker answers \(reason)"
         case .nameTaken:

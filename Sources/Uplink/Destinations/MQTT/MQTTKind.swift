@@ -13,7 +13,7 @@ public struct MQTTKind: DestinationKind {
         case on, off
     }
 
-    let address: BrokerAddress
+    let address: ServerAddress
     let topics: MQTTTopics
     let format: MQTTFormat
     let version: MQTTVersion
@@ -87,7 +87,7 @@ public struct MQTTKind: DestinationKind {
             throw DestinationProblem(
                 "url holds more than an address", "user and password have settings of their own")
         }
-        guard let address = BrokerAddress(url) else {
+        guard let address = ServerAddress(url, .mqtt) else {
             throw DestinationProblem(
                 "url is no address of a broker",
                 "such as mqtt://127.0.0.1:1883 or mqtts://host.example")

@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// A relay behind NATS servers, which delivers to the exchange: the gateway holds no token (docs/operate/relay.md).
 public struct NATSKind: DestinationKind {
-    let servers: [NATSAddress]
+    let servers: [ServerAddress]
     let gateway: String
     let key: NKey
     let ownPatient: String?
@@ -67,7 +67,7 @@ public struct NATSKind: DestinationKind {
             throw DestinationProblem(
                 "url holds more than addresses", "the seed has its own setting")
         }
-        guard let servers = NATSAddress.list(url) else {
+        guard let servers = ServerAddress.list(url, .nats) else {
             throw DestinationProblem(
                 "url is no list of NATS servers",
                 "such as tls://nats-1.example:4222,tls://nats-2.example:4222")

@@ -16,7 +16,8 @@ import Testing
         network.totalTimeout = patience
         return NATSConnection(
             NATSSettings(
-                servers: try #require(NATSAddress.list("\(scheme)://127.0.0.1:\(server.port)")),
+                servers: try #require(
+                    ServerAddress.list("\(scheme)://127.0.0.1:\(server.port)", .nats)),
                 name: "gw1", key: key, inbox: "_INBOX.gw1", network: network))
     }
 
