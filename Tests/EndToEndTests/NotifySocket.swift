@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -10,15 +11,8 @@ final class NotifySocket: Sendable {
     init() throws {
         descriptor = socket(
             AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
-        let bound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        try #require(bound == 0)
+        let descriptor = descriptor
+        try #require(UnixSocket.withAddress(path) { bind(descriptor, $0, $1) } == 0)
     }
 
     deinit {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 
@@ -23,7 +24,9 @@ struct RadioResetClient: Sendable {
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
-        guard connect(descriptor) else { return false }
+        guard UnixSocket.withAddress(socketPath, { connect(descriptor, $0, $1) }) == 0 else {
+            return false
+        }
         let line = Array("\(address)\n".utf8)
         guard send(descriptor, line, line.count, Int32(MSG_NOSIGNAL)) == line.count else {
             return false
@@ -31,18 +34,5 @@ struct RadioResetClient: Sendable {
         var answer = [UInt8](repeating: 0, count: 3)
         return recv(descriptor, &answer, answer.count, Int32(MSG_WAITALL)) == 3
             && answer == Array("ok\n".utf8)
-    }
-
-    private func connect(_ descriptor: Int32) -> Bool {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let name = Array(socketPath.utf8)
-        guard name.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
     }
 }

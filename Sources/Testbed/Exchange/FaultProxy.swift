@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 import Synchronization
@@ -177,19 +178,12 @@ public final class FaultProxy: Sendable {
 
     private static func listen(at path: String) -> Int32? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_un()
-        guard descriptor >= 0, path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
-            return nil
+        guard descriptor >= 0 else { return nil }
+        if UnixSocket.withAddress(path, { bind(descriptor, $0, $1) }) == 0,
+            Glibc.listen(descriptor, 16) == 0
+        {
+            return descriptor
         }
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let length = socklen_t(MemoryLayout<sockaddr_un>.size)
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 16) == 0
-            }
-        }
-        if isBound { return descriptor }
         close(descriptor)
         return nil
     }

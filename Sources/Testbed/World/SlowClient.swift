@@ -1,3 +1,4 @@
+import Basics
 import Glibc
 import Synchronization
 
@@ -12,16 +13,8 @@ public final class SlowClient: Sendable {
     /// connection shows in ``isCutOff()``.
     public init(_ path: String) {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
         for _ in 0..<500 {
-            let isConnected =
-                withUnsafePointer(to: &address) { pointer in
-                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-                    }
-                } == 0
+            let isConnected = UnixSocket.withAddress(path) { connect(descriptor, $0, $1) } == 0
             guard !isConnected, errno == EAGAIN else { break }
             usleep(10_000)
         }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 import Testbed
@@ -15,15 +16,7 @@ import Testing
         private let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
 
         init() {
-            var address = sockaddr_un()
-            address.sun_family = sa_family_t(AF_UNIX)
-            let name = Array(path.utf8)
-            withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
-            _ = withUnsafePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-                }
-            }
+            _ = UnixSocket.withAddress(path) { bind(listener, $0, $1) }
             listen(listener, 1)
         }
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 import HTTPTypes
@@ -223,15 +224,7 @@ import Testing
         let path = FileManager.default.temporaryDirectory
             .appending(path: "left-\(UInt32.random(in: 0 ... .max)).sock").path
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
-        try #require(isBound)
+        try #require(UnixSocket.withAddress(path) { bind(descriptor, $0, $1) } == 0)
         close(descriptor)
         let place = ControlSocketPlace(path)
         try place.claim()

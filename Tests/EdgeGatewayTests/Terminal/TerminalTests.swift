@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -160,15 +161,7 @@ import Testing
             close(descriptor)
             unlink(path)
         }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
-        let bound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        try #require(bound == 0)
+        try #require(UnixSocket.withAddress(path) { bind(descriptor, $0, $1) } == 0)
         SystemdNotifier(environment: ["NOTIFY_SOCKET": path]).send("READY=1")
         var buffer = [UInt8](repeating: 0, count: 64)
         let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))

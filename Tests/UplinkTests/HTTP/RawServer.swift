@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Synchronization
 
@@ -68,16 +69,9 @@ final class RawServer: Sendable {
 
     private static func listen(path: String) throws -> Int32 {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let length = socklen_t(MemoryLayout<sockaddr_un>.size)
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 8) == 0
-            }
-        }
-        guard isBound else { throw CocoaError(.fileReadUnknown) }
+        guard UnixSocket.withAddress(path, { bind(descriptor, $0, $1) }) == 0,
+            Glibc.listen(descriptor, 8) == 0
+        else { throw CocoaError(.fileReadUnknown) }
         return descriptor
     }
 
