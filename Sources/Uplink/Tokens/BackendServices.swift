@@ -39,12 +39,8 @@ struct BackendServices: TokenIssuer {
                     "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
                 ), ("client_assertion", assertion.revealed),
             ]
-            let body = form.map { "\($0.0)=\(GrantClient.formEncoded($0.1))" }
-                .joined(separator: "&")
             let answer = try await transport.send(
-                HTTPRequest(
-                    .post, endpoint.origin, endpoint.target,
-                    contentType: "application/x-www-form-urlencoded", body: Array(body.utf8)))
+                .form(form, to: endpoint.origin, endpoint.target))
             let outcome = GrantOutcome(
                 answer, granted: clock.read().wall, lifetimeDefault: Self.lifetimeDefault)
             switch outcome {

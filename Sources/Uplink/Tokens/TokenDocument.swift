@@ -7,23 +7,20 @@ import Foundation
 /// The server has used up the old refresh token by the time this is read. So whatever holds an access token is
 /// taken: a member that is missing, null or of another type only counts as not said.
 struct TokenDocument: Decodable {
-    private(set) var accessToken: String?
-    private(set) var idToken: String?
-    private var refreshToken: String?
-    private var expiresIn: Double?
+    @IfAny private(set) var accessToken: String?
+    @IfAny private(set) var idToken: String?
+    @IfAny private var refreshToken: String?
+    @IfAny private var expiresIn: Seconds?
 
-    private enum CodingKeys: CodingKey {
-        case accessToken, idToken, refreshToken, expiresIn
-    }
+    /// A number, or one in quotation marks.
+    private struct Seconds: Decodable {
+        var count: Double?
 
-    init(from decoder: any Decoder) throws {
-        let members = try decoder.container(keyedBy: CodingKeys.self)
-        accessToken = try? members.decode(String.self, forKey: .accessToken)
-        idToken = try? members.decode(String.self, forKey: .idToken)
-        refreshToken = try? members.decode(String.self, forKey: .refreshToken)
-        expiresIn = try? members.decode(Double.self, forKey: .expiresIn)
-        if expiresIn == nil, let text = try? members.decode(String.self, forKey: .expiresIn) {
-            expiresIn = Double(text.trimmingCharacters(in: .whitespaces))
+        init(from decoder: any Decoder) throws {
+            let value = try decoder.singleValueContainer()
+            count =
+                try (try? value.decode(Double.self))
+                ?? Double(value.decode(String.self).trimmingCharacters(in: .whitespaces))
         }
     }
 
@@ -42,10 +39,8 @@ struct TokenDocument: Decodable {
         in answer: HTTPAnswer, _ access: KeyPath<TokenDocument, String?> = \.accessToken,
         granted: UTC, lifetimeDefault: Duration
     ) -> TokenPair? {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
         guard 200..<300 ~= answer.status,
-            let document = try? decoder.decode(TokenDocument.self, from: Data(answer.body)),
+            let document = try? TokenDocument(json: answer.body),
             let token = document[keyPath: access], isBearerToken(token)
         else { return nil }
         return TokenPair(
@@ -55,8 +50,8 @@ struct TokenDocument: Decodable {
 
     /// How long the access token lives. Bounded before it is converted: no number of a server's may trap.
     private var lifetime: Duration? {
-        guard let expiresIn, expiresIn.isFinite, expiresIn > 0 else { return nil }
-        let whole = Int64(min(expiresIn, Self.lifetimeRange.upperBound.inSeconds))
+        guard let count = expiresIn?.count, count.isFinite, count > 0 else { return nil }
+        let whole = Int64(min(count, Self.lifetimeRange.upperBound.inSeconds))
         return max(.seconds(whole), Self.lifetimeRange.lowerBound)
     }
 

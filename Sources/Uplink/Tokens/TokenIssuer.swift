@@ -28,6 +28,21 @@ public enum GrantOutcome: Sendable, Hashable {
     case notSent(TransportFault)
 }
 
+extension HTTPTransport {
+    /// Asks a token endpoint once.
+    ///
+    /// - Parameter judge: what its answer says.
+    func grant(
+        _ request: HTTPRequest, _ judge: (HTTPAnswer) -> GrantOutcome
+    ) async -> GrantOutcome {
+        do {
+            return judge(try await send(request))
+        } catch {
+            return error.certainlyNotSent ? .notSent(error) : .unclear
+        }
+    }
+}
+
 /// The two final answers of a token endpoint (RFC 6749 §5.2).
 public enum GrantRefusal: Sendable, Hashable {
     /// `invalid_grant`: used up, revoked, expired or mismatched.

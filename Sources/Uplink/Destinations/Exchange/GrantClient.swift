@@ -108,18 +108,10 @@ public struct GrantClient: TokenIssuer {
     private func ask(
         _ form: [(String, String)], target: String = GrantClient.tokenTarget
     ) async -> GrantOutcome {
-        let body = form.map { "\($0.0)=\(Self.formEncoded($0.1))" }.joined(separator: "&")
-        let request = HTTPRequest(
-            .post, origin, target, contentType: "application/x-www-form-urlencoded",
-            body: Array(body.utf8))
-        let answer: HTTPAnswer
-        do {
-            answer = try await transport.send(request)
-        } catch {
-            return error.certainlyNotSent ? .notSent(error) : .unclear
+        await transport.grant(.form(form, to: origin, target)) {
+            GrantOutcome(
+                $0, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault)
         }
-        return GrantOutcome(
-            answer, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault)
     }
 
     /// `application/x-www-form-urlencoded`, everything but unreserved characters escaped.
@@ -133,6 +125,19 @@ public struct GrantClient: TokenIssuer {
             }
         }
         return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension HTTPRequest {
+    /// A form that is posted.
+    static func form(
+        _ members: [(String, String)], to origin: Origin, _ target: String
+    ) -> HTTPRequest {
+        let body = members.map { "\($0.0)=\(GrantClient.formEncoded($0.1))" }
+            .joined(separator: "&")
+        return HTTPRequest(
+            .post, origin, target, contentType: "application/x-www-form-urlencoded",
+            body: Array(body.utf8))
     }
 }
 

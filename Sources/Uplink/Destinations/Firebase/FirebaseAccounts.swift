@@ -55,16 +55,12 @@ struct FirebaseAccounts: TokenIssuer {
         let request = HTTPRequest(
             .post, place.0, "\(place.1)\(path)?key=\(GrantClient.formEncoded(key.revealed))",
             contentType: type, body: body)
-        do {
-            return judge(try await transport.send(request))
-        } catch {
-            return error.certainlyNotSent ? .notSent(error) : .unclear
-        }
+        return await transport.grant(request, judge)
     }
 
     private struct Refused: Decodable {
-        struct Fault: Decodable { var message: String? }
-        var error: Fault?
+        struct Fault: Decodable { @IfAny var message: String? }
+        @IfAny var error: Fault?
     }
 
     private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
@@ -78,7 +74,7 @@ struct FirebaseAccounts: TokenIssuer {
         guard [400, 403].contains(answer.status), answer.content == .document else {
             return .unclear
         }
-        let refused = try? JSONDecoder().decode(Refused.self, from: Data(answer.body))
+        let refused = try? Refused(json: answer.body)
         let message = refused?.error?.message ?? ""
         return Self.isFinal(message) ? .refused(.invalidGrant) : .unclear
     }

@@ -1,5 +1,4 @@
 import Basics
-import Foundation
 import OfflineQueue
 
 /// Signs an account in at GoTrue, Supabase's server of accounts, and renews its tokens. The refresh token
@@ -15,19 +14,8 @@ struct GoTrueClient: TokenIssuer {
 
     private struct Refused: Decodable {
         /// The word, or in the older form a number.
-        var code: String?
-        var errorCode: String?
-
-        private enum CodingKeys: String, CodingKey {
-            case code
-            case errorCode = "error_code"
-        }
-
-        init(from decoder: any Decoder) throws {
-            let members = try decoder.container(keyedBy: CodingKeys.self)
-            code = try? members.decode(String.self, forKey: .code)
-            errorCode = try? members.decode(String.self, forKey: .errorCode)
-        }
+        @IfAny var code: String?
+        @IfAny var errorCode: String?
     }
 
     func refresh(_ token: Secret, clientID: String) async -> GrantOutcome {
@@ -51,11 +39,7 @@ struct GoTrueClient: TokenIssuer {
             .post, url.origin, "\(url.path)/token?grant_type=\(grant)",
             contentType: "application/json", body: body.bytes)
         if let key { request.headers.append(("apikey", key.revealed)) }
-        do {
-            return judge(try await transport.send(request))
-        } catch {
-            return error.certainlyNotSent ? .notSent(error) : .unclear
-        }
+        return await transport.grant(request, judge)
     }
 
     private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
@@ -67,7 +51,7 @@ struct GoTrueClient: TokenIssuer {
         guard [400, 401, 403, 422].contains(answer.status), answer.content == .document else {
             return .unclear
         }
-        let refused = try? JSONDecoder().decode(Refused.self, from: Data(answer.body))
+        let refused = try? Refused(json: answer.body)
         let word = answer.fields["x-sb-error-code"] ?? refused?.errorCode ?? refused?.code ?? ""
         return Self.final.contains(word) ? .refused(.invalidGrant) : .unclear
     }
