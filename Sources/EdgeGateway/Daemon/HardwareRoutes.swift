@@ -12,13 +12,11 @@ struct BoardRoutes {
     let changes: EnrollmentChanges
 
     func add(to router: RouteBook) {
-        router.post("v1/confirm-board") { [board, changes] _, _ in
-            try await Answers.answer {
-                let report = BoardReport(changed: await board.isOther)
-                try await board.confirm()
-                await changes.startMissingDeliveries()
-                return report
-            }
+        router.post("v1/confirm-board") {
+            let report = BoardReport(changed: await board.isOther)
+            try await board.confirm()
+            await changes.startMissingDeliveries()
+            return report
         }
     }
 }

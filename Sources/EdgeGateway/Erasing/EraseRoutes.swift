@@ -5,10 +5,6 @@ struct EraseRoutes {
     let erasing: EraseService
 
     func add(to router: RouteBook) {
-        router.post("v1/erase") { [erasing] request, _ in
-            try await Answers.answer(request) { (erase: EraseRequest) in
-                try await erasing.erase(erase)
-            }
-        }
+        router.post("v1/erase") { (erase: EraseRequest) in try await erasing.erase(erase) }
     }
 }

@@ -6,8 +6,6 @@ struct HealthRoutes {
 
     func add(to router: RouteBook) {
         router.get("metrics") { [status] _, _ in try await Metrics.response(status) }
-        router.get("v1/status") { [status] _, _ in
-            try await Answers.answer { try await status.report(isForPerson: true) }
-        }
+        router.get("v1/status") { try await status.report(isForPerson: true) }
     }
 }

@@ -5,13 +5,7 @@ struct ShareRoutes {
     let sharing: ShareService
 
     func add(to router: RouteBook) {
-        router.post("v1/share") { [sharing] request, _ in
-            try await Answers.answer(request) { (ask: ShareRequest) in
-                try await sharing.share(ask)
-            }
-        }
-        router.post("v1/share/stop") { [sharing] _, _ in
-            try await Answers.answer { try await sharing.stop() }
-        }
+        router.post("v1/share") { (ask: ShareRequest) in try await sharing.share(ask) }
+        router.post("v1/share/stop") { try await sharing.stop() }
     }
 }

@@ -8,16 +8,12 @@ struct PairingRoutes {
     let questions: PairingQuestions
 
     func add(to router: RouteBook) {
-        router.get("v1/sensors") { [sensors] request, _ in
-            try await Answers.answer {
-                try await sensors.reports(
-                    includingForgotten: Query(request).flag("forgotten"), isForPerson: true)
-            }
+        router.get("v1/sensors") { query in
+            try await sensors.reports(
+                includingForgotten: query.flag("forgotten"), isForPerson: true)
         }
-        router.post("v1/scan") { [scanning] request, _ in
-            try await Answers.answer(request) { (scan: ScanRequest) in
-                try await scanning.scan(seconds: scan.seconds)
-            }
+        router.post("v1/scan") { (scan: ScanRequest) in
+            try await scanning.scan(seconds: scan.seconds)
         }
         router.post("v1/pair") { [pairing] request, _ in
             let session = PairingSession()
@@ -31,20 +27,14 @@ struct PairingRoutes {
                 Task { await session.abandon() }
             }
         }
-        router.post("v1/pairing/question") { [questions] request, _ in
-            try await Answers.answer(request) { (ask: PairingQuestionRequest) in
-                try await questions.question(of: ask.address)
-            }
+        router.post("v1/pairing/question") { (ask: PairingQuestionRequest) in
+            try await questions.question(of: ask.address)
         }
-        router.post("v1/pairing/answer") { [questions] request, _ in
-            try await Answers.answer(request) { (ask: PairingAnswerRequest) in
-                try await questions.answer(ask, of: ask.address)
-            }
+        router.post("v1/pairing/answer") { (ask: PairingAnswerRequest) in
+            try await questions.answer(ask, of: ask.address)
         }
-        router.post("v1/forget") { [pairing] request, _ in
-            try await Answers.answer(request) { (forget: ForgetRequest) in
-                try await pairing.forget(address: forget.address)
-            }
+        router.post("v1/forget") { (forget: ForgetRequest) in
+            try await pairing.forget(address: forget.address)
         }
     }
 }

@@ -25,6 +25,39 @@ final class RouteBook: RouterMethods {
         return self
     }
 
+    /// A path that answers with a report.
+    func get<Report: Encodable & SendableMetatype>(
+        _ path: RouterPath, answer: @escaping @Sendable () async throws -> Report
+    ) {
+        get(path) { _, _ in try await Answers.answer(answer) }
+    }
+
+    /// A path that answers with a report, for a query.
+    func get<Report: Encodable & SendableMetatype>(
+        _ path: RouterPath, answer: @escaping @Sendable (Query) async throws -> Report
+    ) {
+        get(path) { request, _ in try await Answers.answer { try await answer(Query(request)) } }
+    }
+
+    /// A path that does something and answers with a report.
+    func post<Report: Encodable & SendableMetatype>(
+        _ path: RouterPath, answer: @escaping @Sendable () async throws -> Report
+    ) {
+        post(path) { _, _ in try await Answers.answer(answer) }
+    }
+
+    /// A path that does what a request's JSON asks for, and answers with a report.
+    func post<
+        Ask: Decodable & Sendable & SendableMetatype, Report: Encodable & SendableMetatype
+    >(
+        _ path: RouterPath, bytesMax: Int = Answers.requestBytesMax,
+        answer: @escaping @Sendable (Ask) async throws -> Report
+    ) {
+        post(path) { request, _ in
+            try await Answers.answer(request, bytesMax: bytesMax, answer)
+        }
+    }
+
     /// The router with everything in it, once all routes are.
     func router() -> Router<PeerContext> {
         let paths = Router(context: PeerContext.self)
