@@ -27,21 +27,8 @@ enum CredentialSource {
 
     /// - Throws: ``CommandFailure`` with advice.
     static func text(ofFile path: String, bytesMax: Int) throws -> String {
-        let data: Data
-        do {
-            // An empty file has nothing to read, which is no error.
-            let file = try FileHandle(forReadingFrom: URL(filePath: path))
-            data = try file.read(upToCount: bytesMax + 1) ?? Data()
-        } catch {
-            throw CommandFailure(
-                exitCode: .wrongUsage, message: "read \(path): \(GivenPath.whyUnreadable(path))")
-        }
-        guard data.count <= bytesMax else {
-            throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "read \(path): the file is too long for a credential")
-        }
-        return trimmed(data)
+        try TextFile.read(path, bytesMax: bytesMax)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     /// - Throws: ``CommandFailure`` with advice.

@@ -31,17 +31,8 @@ enum HostsFile {
     /// - Parameter allowsPlainHTTP: plain http to other machines too.
     /// - Throws: ``CommandFailure`` with every mistake, its line and what to do.
     static func read(_ path: String, allowsPlainHTTP: Bool) throws -> [FleetHost] {
-        let data: Data
-        do {
-            let handle = try FileHandle(forReadingFrom: URL(filePath: path))
-            data = try handle.read(upToCount: fileBytesMax + 1) ?? Data()
-        } catch {
-            throw failure("read \(path): \(GivenPath.whyUnreadable(path))", nil)
-        }
-        guard !data.isEmpty else { throw failure("read \(path): it is empty", nil) }
-        guard data.count <= fileBytesMax, let text = String(data: data, encoding: .utf8) else {
-            throw failure("read \(path): it is no text, or larger than 4 MiB", nil)
-        }
+        let text = try TextFile.read(path, bytesMax: fileBytesMax)
+        guard !text.isEmpty else { throw failure("read \(path): it is empty") }
         return try hosts(
             in: text, path: path, directory: URL(filePath: path).deletingLastPathComponent(),
             allowsPlainHTTP: allowsPlainHTTP)
@@ -55,7 +46,7 @@ enum HostsFile {
             root = try YAMLText.tree(of: text)
         } catch {
             let line = error.line.map { " line \($0)" } ?? ""
-            throw failure("read \(path)\(line): \(error)", nil)
+            throw failure("read \(path)\(line): \(error)")
         }
         let reader = HostsReader(directory: directory, allowsPlainHTTP: allowsPlainHTTP)
         var mistakes = FileMistakes(path: path)
@@ -64,11 +55,11 @@ enum HostsFile {
         return hosts
     }
 
-    private static func failure(_ message: String, _ advice: String?) -> CommandFailure {
+    private static func failure(_ message: String) -> CommandFailure {
         CommandFailure(
             exitCode: .wrongUsage,
-            message: message + "\n  "
-                + (advice ?? "docs/operate/fleet.md has an example; name the file with --hosts"))
+            message: message
+                + "\n  docs/operate/fleet.md has an example; name the file with --hosts")
     }
 }
 

@@ -37,7 +37,7 @@ struct RelayConfiguration: Sendable {
         _ path: String, environment: [String: String], plainHTTP: Origin.PlainHTTP,
         _ mistakes: inout FileMistakes
     ) throws -> (configuration: RelayConfiguration?, tablePath: String) {
-        let text = try CredentialSource.text(ofFile: path, bytesMax: fileBytesMax)
+        let text = try TextFile.read(path, bytesMax: fileBytesMax)
         let root: Node?
         do {
             root = try YAMLText.tree(of: text)

@@ -43,10 +43,12 @@ enum GivenPath {
     /// Why a file that could not be read cannot, for a message that has its path.
     static func whyUnreadable(_ path: String) -> String {
         var status = stat()
-        let isDirectory = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
-        return isDirectory
-            ? "it is a directory; name a file"
-            : "there is no such file, or this user may not read it"
+        guard stat(path, &status) == 0 else {
+            return errno == ENOENT
+                ? "there is no such file" : "there is no such file, or this user may not read it"
+        }
+        return status.st_mode & S_IFMT == S_IFDIR
+            ? "it is a directory; name a file" : "this user may not read it"
     }
 
     /// Whether something other than a regular file is there, such as a directory, a device or a fifo: it must

@@ -58,32 +58,13 @@ struct SettingsLoader {
 
     private func read(_ path: String) throws(SettingsFault) -> String {
         do {
-            let attributes = try FileManager.default.attributesOfItem(
-                atPath: GivenPath.real(path) ?? path)
-            guard attributes[.type] as? FileAttributeType != .typeDirectory else {
-                throw SettingsFault(
-                    description: "read configuration \(path): it is a directory; name a YAML file")
-            }
-            guard (attributes[.size] as? Int ?? 0) <= Self.fileBytesMax else {
-                throw SettingsFault(
-                    description:
-                        "read configuration \(path): it is larger than 1 MiB, too large for settings"
-                )
-            }
-            return try String(contentsOfFile: path, encoding: .utf8)
-        } catch let fault as SettingsFault {
-            throw fault
-        } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
-            throw SettingsFault(
-                description: "read configuration \(path): no such file; name one with --config "
-                    + "or EDGE_GATEWAY_CONFIG")
+            return try TextFile.read(path, bytesMax: Self.fileBytesMax)
         } catch {
-            guard access(path, R_OK) == 0 || errno != EACCES else {
-                throw SettingsFault(
-                    description: "read configuration \(path): this user may not read it; use sudo",
-                    isNotPermitted: true)
-            }
-            throw SettingsFault(description: "read configuration \(path): it is not UTF-8 text")
+            let isNotPermitted = access(path, R_OK) != 0 && errno == EACCES
+            throw SettingsFault(
+                description: error.message
+                    + (isNotPermitted ? "; use sudo" : "; --config names another file"),
+                isNotPermitted: isNotPermitted)
         }
     }
 

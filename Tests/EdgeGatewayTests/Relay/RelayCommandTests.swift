@@ -131,6 +131,17 @@ import Uplink
         }
     }
 
+    /// Empty lines at the beginning of the file were not counted.
+    @Test func aMistakeBehindEmptyLinesIsNamedWithItsLine() throws {
+        let place = try Place()
+        let failure = try #require(
+            throws: CommandFailure.self,
+            performing: {
+                _ = try place.read("\n\n" + Self.whole.replacing("workers: 3", with: "workers: 99"))
+            })
+        #expect(failure.message.contains("line 11: workers is no number"), "\(failure.message)")
+    }
+
     @Test func everyMistakeInTheTableIsListedWithItsLine() async throws {
         let place = try Place()
         try place.write("ward3-07 40001\nward3-07\n# no\nward3/07 1\nward3-08 abc\n", "patients")
