@@ -7,6 +7,11 @@ public enum Digests {
         hex(sha256(Array(text.utf8)).prefix(16))
     }
 
+    /// The first half of an HMAC with SHA-256 of a text, in hexadecimal.
+    public static func mark(_ text: String, under secret: Secret) -> String {
+        hex(hmacSHA256(key: Array(secret.revealed.utf8), Array(text.utf8)).prefix(16))
+    }
+
     static let sha256Bytes = Int(SHA256_DIGEST_LENGTH)
     static let ed25519SeedBytes = 32
     private static let ed25519SignatureBytes = 64

@@ -1,4 +1,5 @@
 """The role and playbooks of deploy/ansible on two installed gateways: the steps of one life, in this order."""
+import json
 import subprocess
 import urllib.error
 import urllib.request
@@ -79,17 +80,27 @@ def answer(path, token):
         return error.code
 
 
+def fleet(token):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{PAGE_PORT}/v1/fleet", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=10) as found:
+        return json.load(found)
+
+
 def test_each_token_opens_its_own_thing(site, machines):
     one, _ = machines
     tokens = {name: name[0] * 43 for name in ("page", "fleet", "metrics")}
+    secret = "s" * 43
     settings = {**SETTINGS, "page": {"listen": f"127.0.0.1:{PAGE_PORT}"}}
     play = site.play(
         "site.yaml", "--limit", "one", "-v", edge_gateway_deb=site.package, edge_gateway_settings=settings,
-        edge_gateway_tokens=tokens)  # fmt: skip
+        edge_gateway_tokens=tokens, edge_gateway_fleet_secret=secret)  # fmt: skip
     assert play.status == 0, play.text
-    assert not any(token in play.text for token in tokens.values())
-    files = one.do("stat -c '%a %U %G' /etc/edge-gateway/*-token-*").stdout.splitlines()
-    assert files == ["640 root edge-gateway"] * 3
+    assert not any(text in play.text for text in (*tokens.values(), secret))
+    kept = "/etc/edge-gateway/*-token-* /etc/edge-gateway/fleet-secret-*"
+    assert one.do(f"stat -c '%a %U %G' {kept}").stdout.splitlines() == ["640 root edge-gateway"] * 4
+    # Straps have marks with the secret alone.
+    assert "straps" in fleet(tokens["fleet"])
     opens = {(path, name): answer(path, token) for path in ("/metrics", "/v1/fleet") for name, token in tokens.items()}
     assert [key for key, status in opens.items() if status != 200] == [("/metrics", "fleet"), ("/v1/fleet", "metrics")]
 
@@ -107,7 +118,7 @@ def test_each_token_opens_its_own_thing(site, machines):
         edge_gateway_tokens={"metrics": "n" * 43})  # fmt: skip
     assert play.status == 0, play.text
     assert (answer("/metrics", "n" * 43), answer("/v1/fleet", "n" * 43)) == (200, 401)
-    assert one.do("ls /etc/edge-gateway | grep -c -- -token-").stdout.strip() == "1"
+    assert one.do("ls /etc/edge-gateway | grep -Ec -- '-(token|secret)-'").stdout.strip() == "1"
     play = site.play("site.yaml", edge_gateway_deb=site.package, edge_gateway_settings=SETTINGS)
     assert play.status == 0, play.text
 

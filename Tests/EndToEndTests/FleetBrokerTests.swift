@@ -34,9 +34,15 @@ import Testing
         defer { Task.detached { await host.stop() } }
         let broker = try await MosquittoBroker.start(on: host)
         let memory = host.path("memory.json")
+        let secret = host.path("fleet-secret")
+        try #require(
+            FileManager.default.createFile(
+                atPath: secret, contents: Data(Shares.token().utf8),
+                attributes: [.posixPermissions: 0o600]))
         var setup = TestWorld.Setup()
         setup.settings = [
             "EDGE_GATEWAY_GATEWAY_NAME": "ward3-07", "EDGE_GATEWAY_GATEWAY_SITE": "Ward 3",
+            "EDGE_GATEWAY_FLEET_SECRET_FILE": secret,
         ]
         try await TestWorld.run(setup) { world in
             try await world.put(on: 0)
@@ -46,6 +52,7 @@ import Testing
                 busAddress: world.bus.address,
                 settings: [
                     "EDGE_GATEWAY_GATEWAY_NAME": "ward3-08",
+                    "EDGE_GATEWAY_FLEET_SECRET_FILE": secret,
                     "EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(broker.port)",
                 ])
             try await other.start()
@@ -75,7 +82,6 @@ import Testing
                 Issue.record("\(what): \(rows)")
                 return rows
             }
-            let began = ContinuousClock.now
             let first = try await screen("both are there") {
                 $0["ward3-07"]?.state == .well && $0["ward3-08"]?.state == .notWell
             }
@@ -103,7 +109,27 @@ import Testing
             #expect(Set(table.rows.map(\.gateway)) == ["ward3-07", "ward3-08"])
             #expect(table.rows.count == 6 && table.rows.count { $0.state == .soFar } == 1)
 
+            // A third gateway has the same strap, and each by itself says nothing of it.
+            let topic = "edge-gateway/a/health "
+            let health = try #require(
+                kept.split(separator: "\n").last { $0.hasPrefix(topic) }?.dropFirst(topic.count))
+            try await publish("edge-gateway/c/status", "online", broker)
+            try await publish(
+                "edge-gateway/c/health",
+                String(health.replacing("ward3-07", with: "ward3-09")), broker)
+            let shared = try await screen("the strap is at both") {
+                $0["ward3-07"]?.items.isEmpty == false
+            }
+            for (name, elsewhere) in [("ward3-07", "ward3-09"), ("ward3-09", "ward3-07")] {
+                let item = shared[name]?.items.first { $0.name == "strap-elsewhere" }
+                #expect(item?.detail.contains(elsewhere) == true, "\(shared)")
+            }
+            for part in ["status", "health"] {
+                try await publish("edge-gateway/c/\(part)", "", broker)
+            }
+
             // A change does not wait for the minute.
+            let began = ContinuousClock.now
             try await world.command("forget", TestWorld.addresses[0])
             _ = try await screen("the strap is gone") { $0["ward3-07"]?.sensors?.paired == 0 }
             #expect(ContinuousClock.now - began < ShowPace.period)

@@ -103,7 +103,7 @@ struct Gateway: Sendable {
         status = StatusService(
             queue: queue, sensors: sensors, enrollments: enrollments, destinations: destinations,
             health: health, clock: clock,
-            started: clock.read().uptime, identity: identity)
+            started: clock.read().uptime, identity: identity, marks: settings.strapMarks)
         scanning = ScanService(queue: queue, central: central, radio: radio)
         let patients = PatientCheck(deliveries: deliveries)
         pairing = PairingService(

@@ -102,7 +102,7 @@ struct BrokerScreen {
             subjects.append(subject)
             rows.append(row(gateway, subject, &memory, now))
         }
-        return FleetHostsReport(time: now, rows: rows, of: subjects)
+        return FleetHostsReport(time: now, rows: rows, of: subjects, &memory)
     }
 
     private func row(

@@ -113,7 +113,9 @@ extension FleetReport: FleetMessage {
             var report = try? ReportCoding.decoder().decode(FleetReport.self, from: Data(bytes)),
             report.items.count <= Self.entriesMax, report.sensors.silent.count <= Self.entriesMax,
             report.backlog.count <= Self.entriesMax,
-            report.gateway.labels.count <= GatewayIdentity.labelsMax
+            report.gateway.labels.count <= GatewayIdentity.labelsMax,
+            (report.straps ?? []).count <= Self.entriesMax,
+            (report.straps ?? []).allSatisfy({ StrapMarks.isMark($0.mark) })
         else { return nil }
         let counts = [report.sensors.paired, report.sensors.streaming]
         let age = report.oldestUndeliveredSeconds ?? 0
@@ -131,6 +133,7 @@ extension FleetReport: FleetMessage {
             report.items[index].sensor = report.items[index].sensor.map { cut($0) }
         }
         report.sensors.silent = report.sensors.silent.map { cut($0) }
+        report.straps = report.straps?.map { FleetStrap(name: cut($0.name), mark: $0.mark) }
         for index in report.backlog.indices {
             report.backlog[index].destination = cut(report.backlog[index].destination)
             report.backlog[index].kind = cut(report.backlog[index].kind)

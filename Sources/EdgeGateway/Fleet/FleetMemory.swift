@@ -26,6 +26,8 @@ struct FleetMemory: Codable, Equatable, Sendable {
 
     /// By address: a name may be given to another machine.
     private(set) var entries: [String: Entry] = [:]
+    /// Since when two gateways have had a strap, by its mark.
+    var sharedSince: [String: Date]?
 
     /// Takes what a gateway answered, and gives the row for it.
     mutating func note(_ answer: FleetAnswer, of host: FleetSubject, at now: Date) -> FleetGateway {
@@ -51,6 +53,7 @@ struct FleetMemory: Codable, Equatable, Sendable {
             known.sensors = report.sensors
             known.oldestUndeliveredSeconds = report.oldestUndeliveredSeconds
             known.backlog = report.backlog
+            known.straps = report.straps
             noted = known
         case .fault(let fault, let detail, let remedy):
             entry.wellSince = nil

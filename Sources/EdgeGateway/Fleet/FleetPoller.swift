@@ -48,7 +48,7 @@ actor FleetPoller: FleetSource {
         let subjects = hosts.map(\.subject)
         let rows = zip(subjects, answers).map { memory.note($1, of: $0, at: now) }
         memory.forget(at: now)
-        let report = FleetHostsReport(time: now, rows: rows, of: subjects)
+        let report = FleetHostsReport(time: now, rows: rows, of: subjects, &memory)
         latest = report
         return report
     }

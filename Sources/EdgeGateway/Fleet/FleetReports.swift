@@ -48,10 +48,12 @@ struct FleetReport: Codable, Equatable, Sendable {
     /// Left out if nothing waits.
     var oldestUndeliveredSeconds: Double?
     var backlog: [FleetBacklog]
+    /// The paired straps with their marks; left out without `fleet.secret_file`.
+    var straps: [FleetStrap]?
 }
 
 extension FleetReport {
-    init(_ status: StatusReport, at now: Date) {
+    init(_ status: StatusReport, marks: StrapMarks? = nil, at now: Date) {
         // Commands in remedies have addresses, and messages the end of one if a strap has no name.
         func withoutAddresses(_ text: String) -> String {
             status.sensors.reduce(text) { text, sensor in
@@ -81,7 +83,12 @@ extension FleetReport {
             }
                 + status.destinations.map {
                     FleetBacklog(destination: $0.name, kind: $0.kind, samples: $0.pending)
-                })
+                },
+            straps: marks.map { marks in
+                status.sensors.map {
+                    FleetStrap(name: $0.fleetName, mark: marks.mark(ofAddress: $0.address))
+                }
+            })
     }
 }
 
@@ -116,6 +123,7 @@ struct FleetGateway: Codable, Equatable, Sendable {
     var sensors: FleetSensors?
     var oldestUndeliveredSeconds: Double?
     var backlog: [FleetBacklog]?
+    var straps: [FleetStrap]?
     /// Left out if it never answered.
     var lastAnswer: Date?
 }

@@ -11,7 +11,7 @@ struct FleetRoutes: Sendable {
     func add(to router: RouteBook) {
         router.get("v1/fleet") { request, _ in
             guard await mayRead(request) else { return try Answers.json(.fleetTokenNeeded) }
-            return try await Answers.answer { FleetReport(try await status.report(), at: Date()) }
+            return try await Answers.answer { try await status.fleetReport() }
         }
         router.get("v1/fleet/coverage") { request, _ in
             guard await mayRead(request) else { return try Answers.json(.fleetTokenNeeded) }

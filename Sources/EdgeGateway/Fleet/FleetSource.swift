@@ -26,13 +26,17 @@ struct FleetSubject: Equatable, Sendable {
 }
 
 extension FleetHostsReport {
-    /// A gateway may call itself as another one does; on the screen each is another.
-    init(time: Date, rows: [FleetGateway], of subjects: [FleetSubject]) {
+    /// A gateway may call itself as another one does; on the screen each is another. A strap that two of them have is an
+    /// item of both.
+    init(
+        time: Date, rows: [FleetGateway], of subjects: [FleetSubject], _ memory: inout FleetMemory
+    ) {
         var rows = rows
         let counts = Dictionary(grouping: rows, by: \.name).mapValues(\.count)
         for index in rows.indices where counts[rows[index].name] ?? 0 > 1 {
             rows[index].name += " at " + subjects[index].address
         }
+        memory.findShared(in: &rows, at: time)
         self.init(time: time, gateways: rows)
     }
 }

@@ -83,7 +83,7 @@ actor StateShow: Service {
         if showing != self.showing { pace = ShowPace() }
         self.showing = showing
         guard !showing.isEmpty, let status = try? await status.report() else { return }
-        let report = FleetReport(status, at: Date())
+        let report = FleetReport(status, marks: self.status.marks, at: Date())
         guard pace.isDue(report, at: clock.read().uptime),
             let json = try? ReportCoding.encoder().encode(report)
         else { return }

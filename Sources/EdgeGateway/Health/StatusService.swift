@@ -13,6 +13,8 @@ struct StatusService: Sendable {
     /// When the daemon started.
     let started: Uptime
     let identity: GatewayIdentity
+    /// Nil without a secret of the fleet.
+    let marks: StrapMarks?
 
     /// The whole state; `isForPerson` as in ``Sensors``.
     func report(isForPerson: Bool = false) async throws -> StatusReport {
@@ -30,6 +32,11 @@ struct StatusService: Sendable {
             balance: BalanceReport(balance), oldestUnsent: balance.oldestUnsent.map { Date($0) })
         report.nextStep = NextStep(report)
         return report
+    }
+
+    /// The state for a fleet's screen.
+    func fleetReport() async throws -> FleetReport {
+        FleetReport(try await report(), marks: marks, at: Date())
     }
 }
 

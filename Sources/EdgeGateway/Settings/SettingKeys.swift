@@ -67,6 +67,11 @@ extension SettingKey {
                 "file with the token that opens /v1/fleet and what is below it at the page's port, and nothing else"
         ),
         SettingKey(
+            name: "fleet.secret_file", kind: .text, fallback: "",
+            help:
+                "file with a secret that the gateways of a fleet share: its screen then knows a strap that two of "
+                + "them have; empty: it does not"),
+        SettingKey(
             name: "metrics.token_file", kind: .text, fallback: "",
             help: "file with the token that opens /metrics at the page's port, and nothing else"),
         SettingKey(

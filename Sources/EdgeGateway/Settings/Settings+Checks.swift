@@ -18,7 +18,7 @@ extension Settings {
     /// Everything that cannot be used, by this user and at this moment.
     func problems() -> [SettingProblem] {
         uplinkProblems() + identityProblems() + pathProblems() + stateProblems() + socketProblems()
-            + pageProblems()
+            + pageProblems() + fleetProblems()
     }
 
     /// The page's token; nil for a page on loopback that needs none, and for one that only programs' tokens open.
@@ -148,7 +148,7 @@ extension Settings {
             ("state", stateDirectory), ("socket", socketPath),
             ("radio.reset_socket", radioResetSocket.isEmpty ? nil : radioResetSocket),
             ("page.token_file", pageTokenFile), ("fleet.token_file", fleetTokenFile),
-            ("metrics.token_file", metricsTokenFile),
+            ("fleet.secret_file", fleetSecretFile), ("metrics.token_file", metricsTokenFile),
             ("uplink.ca_file", caFile),
             ("uplink.client_certificate_file", clientCertificateFile),
             ("uplink.client_key_file", clientKeyFile),
@@ -227,6 +227,42 @@ extension Settings {
             )
         }
         return problems
+    }
+
+    /// The marks of straps; nil without a secret, or with one that cannot be used, which `config check` reports.
+    var strapMarks: StrapMarks? { try? fleetSecret().map(StrapMarks.init(secret:)) }
+
+    /// - Throws: ``SettingsFault`` for a file that cannot be used, and for a token: whoever holds one could find
+    ///   addresses by their marks.
+    private func fleetSecret() throws(SettingsFault) -> Secret? {
+        guard let file = fleetSecretFile else { return nil }
+        let setting = "fleet.secret_file"
+        let secret = try PageToken.read(file, setting: setting)
+        let tokens = [
+            ("page.token_file", pageTokenFile), ("fleet.token_file", fleetTokenFile),
+            ("metrics.token_file", metricsTokenFile),
+        ]
+        for (name, tokenFile) in tokens {
+            guard let tokenFile, let token = try? PageToken.read(tokenFile, setting: name),
+                token.isSameSecret(as: secret)
+            else { continue }
+            throw SettingsFault(
+                description: "\(setting): \(file) holds the token of \(name); make another secret",
+                setting: setting)
+        }
+        return Secret(secret)
+    }
+
+    private func fleetProblems() -> [SettingProblem] {
+        do throws(SettingsFault) {
+            _ = try fleetSecret()
+            return []
+        } catch {
+            return [
+                SettingProblem(
+                    setting: "fleet.secret_file", message: error.description, stopsDaemon: false)
+            ]
+        }
     }
 
     /// The length that fits into `sun_path` with its final NUL (unix(7)).

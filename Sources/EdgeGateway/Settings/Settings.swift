@@ -22,6 +22,7 @@ struct Settings: Sendable {
     var pageListen: String? { text("page.listen").nilIfEmpty }
     var pageTokenFile: String? { text("page.token_file").nilIfEmpty }
     var fleetTokenFile: String? { text("fleet.token_file").nilIfEmpty }
+    var fleetSecretFile: String? { text("fleet.secret_file").nilIfEmpty }
     var metricsTokenFile: String? { text("metrics.token_file").nilIfEmpty }
     var pageURL: String? { text("page.url").nilIfEmpty }
     var pageOrder: PlaceOrder { PlaceOrder(list("page.order")) }

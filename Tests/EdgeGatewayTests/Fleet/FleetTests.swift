@@ -146,6 +146,24 @@ import Uplink
         #expect(try await problems(alone).isEmpty)
         let missing = ["EDGE_GATEWAY_FLEET_TOKEN_FILE": directory + "/nothing"]
         #expect(try await problems(missing) == ["fleet.token_file"])
+
+        // The fleet's secret is no token, and needs no page.
+        func secretProblem(_ variables: [String: String]) throws -> String? {
+            var environment = ["EDGE_GATEWAY_STATE": directory]
+            environment.merge(variables) { $1 }
+            let settings = try SettingsLoader(environment: environment).load()
+            let problem = settings.problems().first { $0.setting == "fleet.secret_file" }
+            #expect((settings.strapMarks == nil) == (problem != nil))
+            return problem?.message
+        }
+        let secret = ["EDGE_GATEWAY_FLEET_SECRET_FILE": directory + "/one"]
+        #expect(try secretProblem(secret) == nil)
+        let nowhere = ["EDGE_GATEWAY_FLEET_SECRET_FILE": directory + "/nothing"]
+        #expect(try secretProblem(nowhere)?.contains("is not there") == true)
+        let same = secret.merging(["EDGE_GATEWAY_FLEET_TOKEN_FILE": directory + "/same"]) { $1 }
+        #expect(try secretProblem(same)?.contains("the token of fleet.token_file") == true)
+        try #require(chmod(directory + "/one", 0o644) == 0)
+        #expect(try secretProblem(secret)?.contains("readable by every user") == true)
     }
 
     // MARK: The hosts file
@@ -410,6 +428,98 @@ import Uplink
             try file.write(memory)
             #expect(file.read().entries.count == 1)
         }
+    }
+
+    // MARK: One strap, two gateways
+
+    private func report(
+        _ name: String, _ straps: [(name: String, address: String)], secret: String? = nil
+    ) -> FleetReport {
+        var status = StatusReport.sample
+        status.gateway = GatewayIdentity(name: name)
+        (status.well, status.health) = (true, [])
+        status.sensors = straps.enumerated().map { index, strap in
+            SensorReport(
+                id: Int64(index + 1), address: strap.address, name: strap.name, link: "streaming",
+                stored: 0, pending: 0)
+        }
+        return FleetReport(
+            status, marks: StrapMarks(secret: Secret(secret ?? token)), at: noon)
+    }
+
+    private func screen(
+        _ reports: [FleetReport?], _ memory: inout FleetMemory, at now: Date
+    ) -> FleetHostsReport {
+        let subjects = reports.indices.map { FleetSubject(address: "https://\($0).example") }
+        let rows = zip(reports, subjects).map { report, subject in
+            memory.note(
+                report.map(FleetAnswer.report) ?? FleetAnswer(.failure(.timeout)), of: subject,
+                at: now)
+        }
+        return FleetHostsReport(time: now, rows: rows, of: subjects, &memory)
+    }
+
+    @Test func aStrapAtTwoGatewaysIsAnItemOfBothThatNamesTheOther() throws {
+        let shared = "A0:9E:1A:00:00:02"
+        let one = report("ward3-07", [("Bed 7", shared), ("Bed 8", "A0:9E:1A:00:00:03")])
+        let other = report("ward3-09", [("Bed 2", shared.lowercased())])
+        var memory = FleetMemory()
+        let first = screen([one, other], &memory, at: noon)
+        #expect(first.gateways.map(\.name) == ["ward3-07", "ward3-09"] && !first.isWell)
+        for (row, words) in zip(
+            first.gateways,
+            [
+                "Bed 7 is also paired with ward3-09 as Bed 2",
+                "Bed 2 is also paired with ward3-07 as Bed 7",
+            ])
+        {
+            #expect(row.state == .notWell && row.since == noon)
+            #expect(row.items.map(\.name) == ["strap-elsewhere"])
+            #expect(row.items.map(\.detail) == [words] && row.items[0].severity == "warning")
+        }
+        // Since then, over a restart of the command; and not any more when one has forgotten it.
+        let kept = try ReportCoding.encoder().encode(memory)
+        memory = try ReportCoding.decoder().decode(FleetMemory.self, from: kept)
+        let later = noon.addingTimeInterval(600)
+        #expect(screen([one, other], &memory, at: later).gateways.allSatisfy { $0.since == noon })
+        let forgotten = screen([one, report("ward3-09", [])], &memory, at: later)
+        #expect(forgotten.isWell && memory.sharedSince == [:])
+        // Nothing is known of the straps of a gateway that is gone.
+        let gone = screen([one, nil], &memory, at: later)
+        #expect(gone.gateways.map(\.items.count) == [1, 0])
+    }
+
+    @Test func aStrapsMarkIsNotItsAddressAndNeedsTheSameSecret() throws {
+        let straps = [(name: "Bed 7", address: "A0:9E:1A:00:00:02")]
+        let one = report("a", straps)
+        let text = String(decoding: try ReportCoding.encoder().encode(one), as: UTF8.self)
+        #expect(!text.uppercased().contains("A0:9E") && !text.contains("00:02"))
+        #expect(text.contains("\"straps\""))
+        var memory = FleetMemory()
+        let other = report("b", straps, secret: String(token.reversed()))
+        #expect(screen([one, other], &memory, at: noon).isWell)
+        let without = FleetReport(StatusReport.sample, at: noon)
+        #expect(without.straps == nil)
+    }
+
+    @Test func marksThatNoGatewayMakesAreNoReport() throws {
+        for mark in ["", "A0:9E:1A:00:00:02", String(repeating: "A", count: 32)] {
+            let straps = "\"straps\":[{\"name\":\"x\",\"mark\":\"\(mark)\"}],\"backlog\":[]"
+            let body = Self.well.replacing("\"backlog\":[]", with: straps)
+            #expect(fault(answer(body)) == .unusable, "\(mark)")
+        }
+        let mark = String(repeating: "a", count: 32)
+        let straps =
+            "\"straps\":[{\"name\":\"\\u001b[2J\",\"mark\":\"\(mark)\"}],\"backlog\":[]"
+        guard
+            case .report(let report) = answer(
+                Self.well.replacing("\"backlog\":[]", with: straps))
+        else {
+            Issue.record("no report")
+            return
+        }
+        let name = try #require(report.straps?.first?.name)
+        #expect(Printable.line(name) == name)
     }
 
     // MARK: The screen
