@@ -36,10 +36,21 @@ import Uplink
                 _ = try await gateway.destinationService.add(
                     DestinationAddRequest(kind: "firebase", settings: firestore))
             }
-            #expect(problem?.message == "store of the destination firebase cannot change")
+            #expect(problem?.message == "url of the destination firebase cannot change")
             #expect(problem?.advice.contains("destination remove firebase") == true)
             let file = gateway.enrollmentChanges.secretFile(of: stored.id)
             #expect(try file.load().values["share-id"]?.revealed == Self.secrets["share-id"])
+            // Nor one of another database or user, where nobody knows the stream.
+            for (name, value) in [("url", "http://127.0.0.1:8"), ("email", "b@clinic.example")] {
+                let changed = await #expect(throws: ProblemReport.self) {
+                    var settings = Self.shared.merging(Self.secrets) { $1 }
+                    settings[name] = value
+                    _ = try await gateway.destinationService.add(
+                        DestinationAddRequest(kind: "firebase", settings: settings))
+                }
+                #expect(
+                    changed?.message == "\(name) of the destination firebase cannot change")
+            }
             // The same store under the same name gets as far as the server, which is not there.
             let again = await #expect(throws: ProblemReport.self) {
                 var settings = Self.shared.merging(Self.secrets) { $1 }

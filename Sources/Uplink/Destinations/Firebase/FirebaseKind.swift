@@ -24,14 +24,14 @@ public struct FirebaseKind: DestinationKind {
         "a Firebase Realtime Database, with a public stream if wanted, or a Cloud Firestore"
     public static let fields = [
         SettingField(
-            "url",
+            "url", .required, isFixed: true,
             "the database, such as https://PROJECT-default-rtdb.firebaseio.com, or "
                 + "https://firestore.googleapis.com/v1/projects/PROJECT/databases/(default)"),
         SettingField(
             "store", .standard(Store.realtime.rawValue), isFixed: true,
             "realtime, or firestore: a document a heart rate, and the gap ledger"),
         SettingField("key", isSecret: true, "the project's web API key"),
-        SettingField("email", .optional, "the user that the gateway writes as"),
+        SettingField("email", .optional, isFixed: true, "the user that the gateway writes as"),
         SettingField("password", .optional, isSecret: true, "that user's password"),
         SettingField(
             "anonymous", .standard("no"),
