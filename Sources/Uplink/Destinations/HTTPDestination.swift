@@ -151,11 +151,12 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         var tried: AccessToken?
         while true {
             var request = plain
+            request.keepsConnection = true
             var token: AccessToken?
             if let tokens {
                 do {
                     let one = try await tokens.token()
-                    request = kind.authorized(plain, by: one.secret)
+                    request = kind.authorized(request, by: one.secret)
                     token = one
                 } catch {
                     fault = tokenFault?.words ?? "\(kind.tokenHost) gives no access token"

@@ -7,13 +7,15 @@ struct CurlFault {
     /// - Parameters:
     ///   - isTooLarge: more came than is taken.
     ///   - isSecure: nothing is sent before a TLS handshake.
+    ///   - hasBegun: some of the body is on its way. A connection that was kept has no time of its own.
     init(
-        _ easy: UnsafeMutableRawPointer, _ code: CURLcode, isTooLarge: Bool, isSecure: Bool
+        _ easy: UnsafeMutableRawPointer, _ code: CURLcode, isTooLarge: Bool, isSecure: Bool,
+        hasBegun: Bool = false
     ) {
         var connected: curl_off_t = 0
         let milestone = isSecure ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T
         _ = ccurl_get_microseconds(easy, milestone, &connected)
-        let sent = connected > 0
+        let sent = connected > 0 || hasBegun
         var tunnel = 0
         _ = ccurl_get_long(easy, CURLINFO_HTTP_CONNECTCODE, &tunnel)
         var verification = 0

@@ -15,6 +15,10 @@ final class CurlTransfer {
         return curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
     }()
 
+    /// How long after a request its connection is used again: requests that follow one another do, and servers keep one
+    /// longer.
+    static let keptTime = Duration.seconds(3)
+
     init(settings: CurlSettings) {
         self.settings = settings
         easy = Self.ready ? curl_easy_init() : nil
@@ -41,7 +45,8 @@ final class CurlTransfer {
         // The context pointers are used inside ccurl_perform only, during which `inflow` and `outflow` live.
         let context = Unmanaged.passUnretained(inflow).toOpaque()
         return request.body.withUnsafeBytes { body in
-            let outflow = request.isInTime.map { CurlOutflow(body, isInTime: $0) }
+            let isGivenOnce = request.keepsConnection || request.isInTime != nil
+            let outflow = isGivenOnce ? CurlOutflow(body, isInTime: request.isInTime) : nil
             return withExtendedLifetime((inflow, outflow)) {
                 guard configure(easy, request, body, outflow, headers, context) else {
                     return .failure(.malformedRequest)
@@ -52,7 +57,8 @@ final class CurlTransfer {
                     return .failure(
                         CurlFault(
                             easy, code, isTooLarge: inflow.overflowed,
-                            isSecure: request.origin.scheme == .https
+                            isSecure: request.origin.scheme == .https,
+                            hasBegun: outflow?.hasBegun ?? false
                         ).fault)
                 }
                 guard inflow.isHeaderComplete else { return .failure(.cut) }
@@ -70,8 +76,12 @@ final class CurlTransfer {
         option.set(CURLOPT_PROTOCOLS_STR, request.origin.scheme.rawValue)
         option.set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
         option.set(CURLOPT_FOLLOWLOCATION, 0)
-        option.set(CURLOPT_FRESH_CONNECT, 1)
-        option.set(CURLOPT_FORBID_REUSE, 1)
+        if request.keepsConnection {
+            option.set(CURLOPT_MAXAGE_CONN, Int(Self.keptTime.components.seconds))
+        } else {
+            option.set(CURLOPT_FRESH_CONNECT, 1)
+            option.set(CURLOPT_FORBID_REUSE, 1)
+        }
         let timeout = settings.totalTimeout
         option.set(CURLOPT_TIMEOUT_MS, min(request.timeout ?? timeout, timeout))
         option.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)

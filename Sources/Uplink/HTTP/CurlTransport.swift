@@ -3,10 +3,11 @@ import Synchronization
 
 /// HTTP through libcurl: one easy handle, on a thread of its own, one request at a time.
 ///
-/// Requests made while another is under way wait their turn. Every request gets a fresh connection:
-/// libcurl silently sends a request again when a connection it had kept turns out dead, and an
-/// immediate resend is what makes permanent duplicates on the exchange (docs/develop/exchange.md). TLS
-/// sessions are still resumed.
+/// Requests made while another is under way wait their turn. A request gets a fresh connection unless it says that it may
+/// do without (``HTTPRequest/keepsConnection``): libcurl silently sends a request again when a connection it had kept
+/// turns out dead, and an immediate resend is what makes permanent duplicates on the exchange
+/// (docs/develop/exchange.md). One over a kept connection has a body that is given only once. TLS sessions are still
+/// resumed.
 public actor CurlTransport: HTTPTransport {
     private let thread = TaskThread(label: "uplink")
     /// Its thread, which ends with it.

@@ -34,6 +34,9 @@ public struct HTTPRequest: Sendable {
     /// Whether the request may still be sent; nil: it may. Asked before it begins, and for the last time when
     /// all of its body but the last byte is on its way. After a no the server has no whole request.
     public var isInTime: (@Sendable () -> Bool)?
+    /// Whether it may go over the connection of the request before, if that had the same wish a moment ago. Else the
+    /// connection is its own.
+    public var keepsConnection = false
 
     /// A request of `origin` for `target`.
     public init(

@@ -92,6 +92,80 @@ import Testing
         #expect(TransportFault.tooLate.certainlyNotSent)
     }
 
+    @Test func requestsThatKeepTheConnectionShareItAndOthersHaveTheirOwn() async throws {
+        let server = try RawServer { connection, _ in
+            connection.send(Self.ok)
+            while !connection.nextRequest().isEmpty { connection.send(Self.ok) }
+        }
+        defer { server.stop() }
+        let transport = CurlTransport()
+        for method in [.post, .put, .get, .patch, .post] as [HTTPRequest.Method] {
+            var request = HTTPRequest(
+                method, try Self.origin(server), "/", contentType: "application/json",
+                body: method == .get ? [] : Array(repeating: 0x78, count: 100_000))
+            request.keepsConnection = true
+            #expect(try await transport.send(request).status == 200)
+        }
+        #expect(server.requests.count == 1, "one connection")
+        // It is held open by the kept one, and this server takes one at a time.
+        let other = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { other.stop() }
+        for _ in 0..<2 {
+            _ = try await transport.send(HTTPRequest(.get, try Self.origin(other), "/"))
+        }
+        #expect(other.requests.count == 2)
+    }
+
+    /// libcurl sends a request again by itself if a kept connection ends without an answer.
+    @Test(arguments: [1, 200, 200_000])
+    func aKeptConnectionThatEndsWithoutAnAnswerIsACutAndNothingIsSentTwice(
+        length: Int
+    ) async throws {
+        let bodies = Mutex<[Int]>([])
+        let server = try RawServer { connection, first in
+            func note(_ request: String) {
+                let count = request.utf8.count { $0 == 0x78 }
+                if count > 0 { bodies.withLock { $0.append(count) } }
+            }
+            note(first)
+            connection.send(Self.ok)
+            note(connection.nextRequest())
+        }
+        defer { server.stop() }
+        let transport = CurlTransport()
+        var request = HTTPRequest(
+            .post, try Self.origin(server), "/", body: Array(repeating: 0x78, count: length))
+        request.keepsConnection = true
+        #expect(try await transport.send(request).status == 200)
+        let fault = await #expect(throws: TransportFault.self) {
+            _ = try await transport.send(request)
+        }
+        #expect(fault == .cut && fault?.certainlyNotSent == false)
+        #expect(bodies.withLock { $0 } == [length, length])
+        // The next one has a connection of its own, and all of its body.
+        #expect(try await transport.send(request).status == 200)
+        #expect(bodies.withLock { $0 } == [length, length, length])
+    }
+
+    /// The server ends the connection while nothing is under way, as servers do after some time.
+    @Test func aKeptConnectionThatTheServerHasEndedIsReplaced() async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        let transport = CurlTransport()
+        for count in 1...20 {
+            var request = HTTPRequest(
+                .post, try Self.origin(server), "/", body: Array(repeating: 0x78, count: 200))
+            request.keepsConnection = true
+            do {
+                #expect(try await transport.send(request).status == 200)
+            } catch {
+                // The end and the request met on their way.
+                #expect(error == .cut || error.certainlyNotSent, "\(count): \(error)")
+            }
+        }
+        #expect(server.requests.allSatisfy { $0.utf8.count { $0 == 0x78 } == 200 || $0.isEmpty })
+    }
+
     @Test func anEmptyPostHasALengthAndNoContentType() async throws {
         let server = try RawServer { connection, _ in connection.send(Self.ok) }
         defer { server.stop() }

@@ -9,6 +9,9 @@ final class RawServer: Sendable {
     struct Connection {
         let descriptor: Int32
 
+        /// The next request over it, if another comes.
+        func nextRequest() -> String { RawServer.readRequest(descriptor) }
+
         func send(_ text: String) {
             send(Array(text.utf8))
         }

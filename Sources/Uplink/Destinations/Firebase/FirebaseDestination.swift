@@ -194,6 +194,7 @@ actor FirebaseDestination: Destination {
                 return .stopped(.held(.credentialsRefused, retryAt: nil))
             }
             var request = make(user)
+            request.keepsConnection = true
             if kind.store == .firestore { request = request.authorized(by: token.secret) }
             request.target = request.target.replacing(
                 "auth=\(Self.tokenMark)", with: "auth=\(token.secret.revealed)", maxReplacements: 1)
