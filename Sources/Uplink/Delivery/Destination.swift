@@ -27,7 +27,8 @@ public struct OutgoingPoint: Sendable, Hashable {
 public enum LedgerAnswer: Hashable, Sendable {
     /// All of them are stored, now or before.
     case stored
-    /// Those for which it is true are stored; why the others are not, in words for a person, without secrets.
+    /// Those for which it is true are stored, or refused for good; why the others are not, in words for a person, without
+    /// secrets.
     case partly([Bool], String)
     /// None may be, and fewer at a time may well be; why, in the same words.
     case tooMany(String)

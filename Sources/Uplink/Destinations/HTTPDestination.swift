@@ -16,6 +16,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     private var tokenFault: (words: String, advice: String)?
     /// The refusal while other data points were stored, until a request is stored as a whole.
     private(set) var partialFault: String?
+    /// Whether it has taken entries of the gap ledger since the start.
+    private var hasTakenLedger = false
 
     init(_ kind: Kind, tokens: (any TokenSource)?, _ parts: DestinationParts) {
         self.kind = kind
@@ -111,13 +113,21 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         guard let request = kind.request(ledger: entries, context) else { return .stored }
         let patients = Set(entries.compactMap { $0.patient ?? patient })
         switch await send(request, count: entries.count, hiding: patients) {
-        case .answered(_, .stored): return .stored
+        case .answered(_, .stored):
+            hasTakenLedger = true
+            return .stored
         case .answered(_, .each(let entries)) where entries.allSatisfy(\.isTaken):
             return .stored
         case .answered(_, .each(let entries)):
             return .partly(entries.map(\.isTaken), fault ?? "some are refused")
         case .answered(_, .tooLarge), .stopped(.unanswered):
             return .tooMany(fault ?? "no answer")
+        // One of them is wrong, and shows when it goes alone. As with samples it is then over, if that is the server's
+        // own word, or the server has taken others.
+        case .answered(_, let meaning) where [.refused, .suspect, .partly].contains(meaning):
+            let words = fault ?? "some are refused"
+            guard entries.count == 1 else { return .tooMany(words) }
+            return .partly([meaning == .refused || hasTakenLedger], words)
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
         case .answered, .stopped: return .failed(fault ?? "no answer")

@@ -220,6 +220,43 @@ private actor LedgerDestination: Destination {
             try Self.body(request) == """
                 {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-81-1","cause":"out-of-range",\
                 "from":"2025-11-22T08:00:00.000000Z","until":"2025-11-22T08:01:12.500000Z",\
+    /// One entry that a server refuses stopped the whole ledger there for good.
+    @Test(arguments: [
+        ("postgrest", 400, #"{"code":"22P02","message":"invalid input syntax"}"#, true),
+        ("webhook", 400, "{}", false), ("webhook", 422, "{}", false),
+    ])
+    func anEntryThatIsRefusedIsFoundByItself(
+        kind: String, status: Int, body: String, isByItsOwnWord: Bool
+    ) async throws {
+        let transport = ScriptedTransport { request in
+            String(decoding: request.body, as: UTF8.self).contains("boot-82-1")
+                ? .json(status, body)
+                : .success(
+                    HTTPAnswer(
+                        status: 201,
+                        fields: ["preference-applied": "resolution=ignore-duplicates"]))
+        }
+        let settings =
+            kind == "webhook"
+            ? Self.webhook : ["url": "https://host.example", "token": "t"]
+        let destination = try Self.kind(kind, settings).make(
+            DestinationParts(transport: transport, clock: StillClock(), logger: .quiet))
+        guard case .tooMany = await destination.deliver(ledger: [Self.gap, Self.unplaced]) else {
+            Issue.record("they do not go by themselves")
+            return
+        }
+        // A server that takes none may yet take this one; of one that takes others, nothing more is to be expected.
+        for isOver in [isByItsOwnWord, true] {
+            let answer = await destination.deliver(ledger: [Self.unplaced])
+            guard case .partly([isOver], let words) = answer else {
+                Issue.record("\(answer)")
+                return
+            }
+            #expect(!words.isEmpty)
+            #expect(await destination.deliver(ledger: [Self.gap]) == .stored)
+        }
+    }
+
                 "seconds":72.5}}
                 {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-82-1","cause":"clock-unknown"}}
 
