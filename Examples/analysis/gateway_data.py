@@ -5,6 +5,8 @@ import json
 import pandas
 from jupyterhealth_client import tidy_observation
 
+CAUSES = "urn:x-edge-gateway:gap-cause"
+COVERAGE = {"system": "urn:x-edge-gateway:code", "code": "coverage"}
 GAP_COLUMNS = ["sensor", "address", "name", "cause", "from", "until", "seconds", "open"]
 COVERAGE_COLUMNS = [
     "sensor", "address", "name", "day", "percent", "covered_seconds", "expected_seconds", "longest_gap_seconds",
@@ -93,6 +95,38 @@ def of_observations(rows):
         "weight": pandas.to_numeric(weight).fillna(1).astype(int),
     })
     return table.drop_duplicates("uuid").sort_values(["start", "uuid"], ignore_index=True)
+
+
+def reasons(client, patient):
+    """Why heart rates of one patient are missing, as the gateway told the exchange: gaps, and each day's coverage.
+
+    Both tables are empty if the exchange is one that takes no resources but its own. Seconds without data are of all
+    straps of that day together.
+    """
+    found = client.list_fhir("Observation", patient_id=patient, fhir_source="imported")
+    return of_reasons(one for one in found if one.get("subject", {}).get("reference") == f"Patient/{patient}")
+
+
+def of_reasons(resources):
+    """The tables of `reasons`, of FHIR Observations."""
+    gaps, days = [], []
+    for one in resources:
+        period = one.get("effectivePeriod", {})
+        absent = one.get("dataAbsentReason", {}).get("coding", [])
+        cause = next((coding["code"] for coding in absent if coding.get("system") == CAUSES), None)
+        if cause:
+            gaps.append({"cause": cause, "from": period.get("start"), "until": period.get("end")})
+        elif COVERAGE in one["code"].get("coding", []):
+            seconds = {
+                part["code"]["coding"][0]["code"]: part["valueQuantity"]["value"] for part in one.get("component", [])}
+            days.append({
+                "day": period["start"], "expected_seconds": seconds.pop("expected"),
+                "covered_seconds": one["valueQuantity"]["value"], "seconds_by_cause": seconds})
+    gaps = pandas.DataFrame(gaps, columns=["cause", "from", "until"])
+    days = pandas.DataFrame(days, columns=["day", "expected_seconds", "covered_seconds", "seconds_by_cause"])
+    for table, column in (gaps, "from"), (gaps, "until"), (days, "day"):
+        table[column] = pandas.to_datetime(table[column], utc=True, format="ISO8601")
+    return gaps.sort_values("from", ignore_index=True), days.sort_values("day", ignore_index=True)
 
 
 def windows(table, width="10s"):

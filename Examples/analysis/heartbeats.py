@@ -129,3 +129,15 @@ for patient, table in arrived.items():
     print(f"patient {patient}: {len(there)} windows, {difference:.2f} bpm apart at the most")
     # An average is delivered with one decimal.
     assert list(own.index) == list(there.index) and difference <= 0.051
+
+# %% [markdown]
+# ## Why something is missing there
+#
+# An exchange that takes resources of other sources has the gaps too, and how complete each day is: whoever has no file
+# of the gateway sees there why there is no heart rate. An older exchange has none of it, and the tables are empty.
+
+# %%
+for patient in arrived:
+    why, days = gateway_data.reasons(client, patient)
+    print(f"patient {patient}: {len(why)} gaps and {len(days)} days are explained at the exchange")
+    print(why.assign(seconds=(why["until"] - why["from"]).dt.total_seconds()))

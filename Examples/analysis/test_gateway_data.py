@@ -75,3 +75,27 @@ def test_a_report_without_gaps_is_an_empty_table(tmp_path):
     path.write_text('{"gaps": [], "coverage": [], "more": false}', encoding="utf-8")
     gaps, coverage = gateway_data.gaps(path)
     assert gaps.empty and coverage.empty
+
+
+def test_gaps_and_days_of_the_exchange_are_told_from_other_resources():
+    code = {"coding": [{"system": "http://loinc.org", "code": "8867-4"}]}
+    absent = {"coding": [
+        {"system": "http://terminology.hl7.org/CodeSystem/data-absent-reason", "code": "unknown"},
+        {"system": "urn:x-edge-gateway:gap-cause", "code": "out-of-range"}]}
+    period = {"start": "2026-11-22T08:00:00.000Z", "end": "2026-11-22T08:01:12.500Z"}
+    quantity = {"valueQuantity": {"value": 72.5, "code": "s"}}
+    part = lambda name: {"code": {"coding": [{"code": name}]}, **quantity}  # noqa: E731
+    gaps, days = gateway_data.of_reasons([
+        rate("u1", "2026-11-21T18:25:48.585Z", 72), {"code": {"text": "of a hospital"}},
+        {"code": code, "dataAbsentReason": absent, "effectivePeriod": period},
+        # The clock was not known.
+        {"code": code, "dataAbsentReason": absent},
+        {"code": {"coding": [{"system": "urn:x-edge-gateway:code", "code": "coverage"}]},
+         "effectivePeriod": {"start": "2026-11-22T00:00:00.000Z", "end": "2026-11-23T00:00:00.000Z"},
+         **quantity, "component": [part("expected"), part("out-of-range")]}])
+    assert list(gaps["cause"]) == ["out-of-range"] * 2 and gaps["until"].isna().sum() == 1
+    assert (gaps["until"] - gaps["from"])[0].total_seconds() == 72.5
+    assert days.iloc[0].to_dict() == {
+        "day": pandas.Timestamp("2026-11-22T00:00:00Z"), "expected_seconds": 72.5, "covered_seconds": 72.5,
+        "seconds_by_cause": {"out-of-range": 72.5}}
+    assert [len(table) for table in gateway_data.of_reasons([])] == [0, 0]

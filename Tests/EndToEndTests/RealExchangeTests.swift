@@ -24,6 +24,40 @@ struct RealExchangeTests {
         }
     }
 
+    /// The exchange keeps them beside its own observations, where it can; an older one is not told of them.
+    @Test(.timeLimit(.minutes(10)))
+    func theGapsAreThereOnceWhereTheExchangeTakesThem() async throws {
+        let exchange = try RealExchange()
+        try await Self.deliver(through: exchange, ["e0", "e1"], TestWorld.Setup()) { world in
+            try await Self.enroll(exchange, world)
+        } then: { world, _ in
+            // The silence is over, and the ledger is looked at after a start.
+            await world.bluez.setSendsFrames(true)
+            try await world.eventually("more samples") {
+                $0.balance.delivered >= Self.samplesMin + 20
+            }
+            let takesLedger = try await exchange.takesLedger()
+            for _ in 0..<2 {
+                _ = try await world.settle()
+                _ = await world.gateway.stop()
+                try await world.gateway.start()
+                guard takesLedger else { continue }
+                try await world.eventually("gaps at the exchange") { _ in
+                    let told = try await exchange.gaps()
+                    return exchange.facts.patients.allSatisfy { patient in
+                        told.contains { $0.patient == patient.id }
+                    }
+                }
+            }
+            guard takesLedger else { return }
+            let gaps = try await exchange.gaps()
+            #expect(Set(gaps.map(\.identifier)).count == gaps.count, "a gap is there twice")
+            let ledger = try await world.command("gaps", "--last", "1d", "--json")
+            for gap in gaps { #expect(ledger.contains("\"\(gap.cause)\"")) }
+            print("\(gaps.count) gaps are at the real exchange")
+        }
+    }
+
     /// Books that said "delivered" of what was gone there.
     @Test(.timeLimit(.minutes(10)))
     func whatABackupLacksIsThereOnceAfterOneCommand() async throws {
@@ -231,6 +265,32 @@ struct RealExchange {
             delete from core_observationidentifier where observation_id in (\(lost));
             delete from core_observation where id in (\(lost))
             """)
+    }
+
+    /// A gap beside the observations.
+    struct Gap: Decodable {
+        var patient: String
+        var cause: String
+        var identifier: String
+    }
+
+    /// Whether it says that it keeps what the ledger has.
+    func takesLedger() async throws -> Bool {
+        let outcome = try await Command.run(
+            "/usr/bin/curl", ["-s", "\(facts.url)/FHIR/R5/metadata"])
+        return outcome.output.contains("X-JHE-FHIR-Source-ID")
+    }
+
+    func gaps() async throws -> [Gap] {
+        let text = try await ask(
+            """
+            select coalesce(json_agg(r), '[]') from (
+                select s.patient_id::text as patient, a.fhir_resource_id as identifier,
+                    a.fhir_data->'dataAbsentReason'->'coding'->1->>'code' as cause
+                from core_fhirauxresource a join core_fhirsource s on s.id = a.fhir_source_id
+                where s.fhir_base_url = 'urn:x-edge-gateway:ledger' and a.fhir_data ? 'dataAbsentReason') r
+            """)
+        return try JSONDecoder().decode([Gap].self, from: Data(text.utf8))
     }
 
     /// Gives a patient's number to another person, as a database that is made anew does.

@@ -29,7 +29,12 @@ public actor DeliveryRunner {
     private var faultAdvice: String?
     private var ledgerDue = Uptime.zero
     private var ledgerFault: String?
-    private var ledgerLimit: Int
+    /// Most entries of it in a request: no more than samples.
+    private var ledgerLimit: Int {
+        min(destination.ledgerEntriesMax, ledgerCut ?? max(delivery.settings.batchSamplesMax, 1))
+    }
+    /// The same after a request that had too many.
+    private var ledgerCut: Int?
 
     /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
     /// again. At least ``SampleGroup/samplesMax`` of one segment.
@@ -38,10 +43,6 @@ public actor DeliveryRunner {
     /// From one look for gaps and days that are over to the next: they are for whoever analyses the data
     /// later.
     static let ledgerPause = Duration.seconds(300)
-    /// Most entries of the gap ledger in a request, of a destination that takes as many samples; a day of a strap
-    /// that comes and goes.
-    static let ledgerEntriesMax = 500
-
     /// The longest sleep: bounds what a wrongly computed deadline can cost.
     static let sleepMax = Duration.seconds(60)
 
@@ -58,7 +59,6 @@ public actor DeliveryRunner {
         self.clock = clock
         self.logger = logger
         resolution = Resolution(stored: enrollment.terms.resolution)
-        ledgerLimit = Self.ledgerLimit(settings)
         servesMany = enrollment.terms.kind == .practitionerKey || destination.servesMany
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         delivery = Delivery(
@@ -119,7 +119,7 @@ public actor DeliveryRunner {
             switch delivery.step(uptime) {
             case .wait(let until):
                 await recordHold()
-                await deliverLedgerIfDue()
+                await deliverLedgerIfDue(before: until)
                 return until ?? uptime + Self.sleepMax
             case .fetch(let limit):
                 guard await isCommitted() else { continue }
@@ -310,8 +310,9 @@ public actor DeliveryRunner {
         }
     }
 
-    /// Delivers what is new in the gap ledger, behind the samples: while those are not taken it waits.
-    private func deliverLedgerIfDue() async {
+    /// Delivers what is new in the gap ledger, behind the samples: while those are not taken it waits, and it goes on
+    /// later when they are due.
+    private func deliverLedgerIfDue(before samplesDue: Uptime?) async {
         guard destination.takesLedger, uptime >= ledgerDue, delivery.holdReason == nil,
             delivery.trouble == nil
         else { return }
@@ -323,7 +324,7 @@ public actor DeliveryRunner {
                 let entries = try await queue.nextLedgerEntries(
                     enrollment: enrollmentID, limit: ledgerLimit, except: stuck)
                 guard !entries.isEmpty else {
-                    ledgerLimit = Self.ledgerLimit(delivery.settings)
+                    ledgerCut = nil
                     if stuck.isEmpty { ledgerFault = nil }
                     return
                 }
@@ -343,11 +344,16 @@ public actor DeliveryRunner {
                     }
                     try await queue.settleLedger(enrollment: enrollmentID, settled)
                 case .tooMany(let fault):
-                    ledgerLimit = max(entries.count / 2, 1)
+                    ledgerCut = max(entries.count / 2, 1)
                     noteLedgerFault(fault)
                     return
                 case .failed(let fault):
                     noteLedgerFault(fault)
+                    return
+                case .later: return
+                }
+                guard !hasRung, samplesDue.map({ uptime < $0 }) ?? true else {
+                    if stuck.isEmpty { ledgerDue = uptime }
                     return
                 }
             }
@@ -361,10 +367,6 @@ public actor DeliveryRunner {
             logger.warning("deliver gap ledger", metadata: ["fault": "\(fault)"])
         }
         ledgerFault = fault
-    }
-
-    private static func ledgerLimit(_ settings: DeliverySettings) -> Int {
-        min(ledgerEntriesMax, max(settings.batchSamplesMax, 1))
     }
 
     // MARK: - Sleeping

@@ -34,6 +34,8 @@ public enum LedgerAnswer: Hashable, Sendable {
     case tooMany(String)
     /// None may be; why, in words for a person, without secrets.
     case failed(String)
+    /// None is, and nothing is wrong: the destination takes none yet, or first needs what its samples wait for as well.
+    case later
 }
 
 /// Somewhere data points are delivered to. One request at a time; the caller waits for the answer.
@@ -51,6 +53,8 @@ public protocol Destination: Sendable {
     var servesMany: Bool { get }
     /// Whether it takes the gap ledger.
     var takesLedger: Bool { get }
+    /// Most entries of the gap ledger that it is given at a time.
+    var ledgerEntriesMax: Int { get }
     /// Tries once to deliver entries of the gap ledger, all of one kind. An entry that it has already changes
     /// nothing there.
     func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer
@@ -114,6 +118,9 @@ extension Destination {
 
     /// It does not.
     public var takesLedger: Bool { false }
+
+    /// A day of a strap that comes and goes.
+    public var ledgerEntriesMax: Int { 500 }
 
     /// They are passed over.
     public func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer { .stored }

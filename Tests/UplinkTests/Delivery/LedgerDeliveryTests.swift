@@ -15,6 +15,8 @@ private actor LedgerDestination: Destination {
     /// The assignment of which it takes nothing.
     private var unknown: Int64?
     private var entriesMax = Int.max
+    private var passes: @Sendable () -> Void = {}
+    private var isOff = false
     private(set) var sizes: [Int] = []
     private(set) var points = 0
     private(set) var entries: [LedgerEntry] = []
@@ -29,6 +31,8 @@ private actor LedgerDestination: Destination {
 
     func know(allBut assignment: Int64?) { unknown = assignment }
     func take(atMost entries: Int) { entriesMax = entries }
+    func take(while passing: @escaping @Sendable () -> Void) { passes = passing }
+    func put(off: Bool) { isOff = off }
 
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         if let samplesAnswer { return samplesAnswer }
@@ -38,6 +42,8 @@ private actor LedgerDestination: Destination {
 
     func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
         attempts += 1
+        passes()
+        if isOff { return .later }
         if let ledgerFault { return .failed(ledgerFault) }
         sizes.append(entries.count)
         guard entries.count <= entriesMax else { return .tooMany("too large") }
@@ -176,6 +182,33 @@ private actor LedgerDestination: Destination {
         try await scene.queue.close()
     }
 
+    @Test func samplesThatBecomeDueGoBeforeTheRestOfTheLedger() async throws {
+        var settings = DeliverySettings()
+        settings.batchSamplesMax = 1
+        let scene = try await Scene(pauses: [1, 60, 60, 60, 60, 60], settings: settings)
+        let (clock, pause) = (scene.clock, settings.interval)
+        // Each request of the ledger takes longer than the samples may wait.
+        await scene.destination.take { clock.advance(by: pause) }
+        _ = await scene.runner.advance()
+        #expect(await scene.destination.entries.count == 1)
+        // The rest does not wait for its next round.
+        for _ in 0..<4 { _ = await scene.runner.advance() }
+        #expect(await scene.destination.entries.count == 5)
+        try await scene.queue.close()
+    }
+
+    @Test func aLedgerThatIsNotTakenYetIsNoFault() async throws {
+        let scene = try await Scene()
+        await scene.destination.put(off: true)
+        for _ in 0..<10 { await scene.pass(60) }
+        #expect(await scene.runner.facts.partialFault == nil)
+        #expect(await scene.destination.attempts == 2, "every five minutes")
+        await scene.destination.put(off: false)
+        for _ in 0..<6 { await scene.pass(60) }
+        #expect(await scene.destination.entries.count == 1)
+        try await scene.queue.close()
+    }
+
     /// The same 500 entries went again and again to a proxy that takes less.
     @Test func entriesThatAreTooManyGoInSmallerRequests() async throws {
         let scene = try await Scene(pauses: [1, 60, 60, 60, 60, 60])
@@ -187,39 +220,6 @@ private actor LedgerDestination: Destination {
         try await scene.queue.close()
     }
 
-    // MARK: - What leaves the machine
-
-    private static let gap = LedgerEntry(
-        id: "boot-81-1", sensorID: 3, patient: "40001",
-        .gap(
-            .outOfRange, from: UTC(microseconds: 1_763_798_400_000_000),
-            until: UTC(microseconds: 1_763_798_472_500_000), length: .microseconds(72_500_000)))
-    private static let unplaced = LedgerEntry(
-        id: "boot-82-1", sensorID: 3, patient: nil,
-        .gap(.clockUnknown, from: nil, until: nil, length: nil))
-
-    private static func kind(
-        _ name: String, _ settings: [String: String]
-    ) throws -> any HTTPKind {
-        try #require(try DestinationRegistry.destination(name, settings) as? any HTTPKind)
-    }
-
-    private static func body(_ request: HTTPRequest?) throws -> String {
-        String(decoding: try #require(request).body, as: UTF8.self)
-    }
-
-    private static let webhook = [
-        "url": "https://host.example/in", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-    ]
-    private static let context = RequestContext(patient: nil, seconds: 1_795_334_401)
-
-    @Test func aGapIsALineOfItsOwnAndNamesThePatientOnlyWhenAsked() throws {
-        let kind = try Self.kind("webhook", Self.webhook)
-        let request = kind.request(ledger: [Self.gap, Self.unplaced], Self.context)
-        #expect(
-            try Self.body(request) == """
-                {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-81-1","cause":"out-of-range",\
-                "from":"2025-11-22T08:00:00.000000Z","until":"2025-11-22T08:01:12.500000Z",\
     /// One entry that a server refuses stopped the whole ledger there for good.
     @Test(arguments: [
         ("postgrest", 400, #"{"code":"22P02","message":"invalid input syntax"}"#, true),
@@ -257,6 +257,39 @@ private actor LedgerDestination: Destination {
         }
     }
 
+    // MARK: - What leaves the machine
+
+    private static let gap = LedgerEntry(
+        id: "boot-81-1", sensorID: 3, patient: "40001",
+        .gap(
+            .outOfRange, from: UTC(microseconds: 1_763_798_400_000_000),
+            until: UTC(microseconds: 1_763_798_472_500_000), length: .microseconds(72_500_000)))
+    private static let unplaced = LedgerEntry(
+        id: "boot-82-1", sensorID: 3, patient: nil,
+        .gap(.clockUnknown, from: nil, until: nil, length: nil))
+
+    private static func kind(
+        _ name: String, _ settings: [String: String]
+    ) throws -> any HTTPKind {
+        try #require(try DestinationRegistry.destination(name, settings) as? any HTTPKind)
+    }
+
+    private static func body(_ request: HTTPRequest?) throws -> String {
+        String(decoding: try #require(request).body, as: UTF8.self)
+    }
+
+    private static let webhook = [
+        "url": "https://host.example/in", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ]
+    private static let context = RequestContext(patient: nil, seconds: 1_795_334_401)
+
+    @Test func aGapIsALineOfItsOwnAndNamesThePatientOnlyWhenAsked() throws {
+        let kind = try Self.kind("webhook", Self.webhook)
+        let request = kind.request(ledger: [Self.gap, Self.unplaced], Self.context)
+        #expect(
+            try Self.body(request) == """
+                {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-81-1","cause":"out-of-range",\
+                "from":"2025-11-22T08:00:00.000000Z","until":"2025-11-22T08:01:12.500000Z",\
                 "seconds":72.5}}
                 {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-82-1","cause":"clock-unknown"}}
 

@@ -28,6 +28,9 @@ public actor ExchangeDestination: Destination {
     private var pointWriters: [Int64: PointWriter] = [:]
     /// Under which device and code the samples of a practitioner's patients go out.
     var knownAttributions: [String: Attribution] = [:]
+    /// Only a patient may tell the exchange of a source of such resources.
+    public nonisolated let takesLedger: Bool
+    var ledgerPlace = LedgerPlace.unknown
     /// Whether the exchange has said, since something may have changed there, that the patient's number means the
     /// person who was enrolled.
     var isPersonKnown = false
@@ -45,6 +48,7 @@ public actor ExchangeDestination: Destination {
         guard let origin = Origin(terms.origin) else { return nil }
         self.origin = origin
         self.terms = terms
+        takesLedger = terms.kind == .invitation
         self.tokens = tokens
         self.transport = transport
         self.clock = clock
@@ -64,6 +68,7 @@ public actor ExchangeDestination: Destination {
         knownAttributions = [:]
         forgetWriters()
         intervals = .unknown
+        ledgerPlace = .unknown
         isPersonKnown = false
     }
 
@@ -258,7 +263,7 @@ public actor ExchangeDestination: Destination {
     }
 
     /// The FHIR base as a path with both slashes.
-    private var fhirTarget: String {
+    var fhirTarget: String {
         var path = Substring(terms.fhirBase)
         if let known = Origin(terms.fhirBase) { path = path.dropFirst(known.description.count) }
         return path.hasSuffix("/") ? String(path) : path + "/"

@@ -20,6 +20,8 @@ struct FHIRWriter {
     let gateway: String
     private var json = JSONBytes()
     private var isFirst = true
+    /// Whether a time that is not known is said to be so. The exchange gives an element with `_` another name.
+    private var saysUnknownTimes = true
 
     /// The system of the codes that no terminology has.
     static let codes = "urn:x-edge-gateway:code"
@@ -72,6 +74,22 @@ struct FHIRWriter {
 
     mutating func write(_ entry: LedgerEntry, patient: String?) {
         let id = begin(entry.id)
+        content(entry, patient: patient)
+        end(id)
+    }
+
+    /// An entry as a resource by itself, with an id of the sender's: a server that keeps that knows a repetition.
+    static func resource(_ entry: LedgerEntry, patient: String, device: String) -> [UInt8] {
+        var writer = FHIRWriter(patient: .reference, device: device, gateway: "")
+        writer.json = JSONBytes()
+        writer.saysUnknownTimes = false
+        _ = writer.resource(entry.id, hasID: true)
+        writer.content(entry, patient: patient)
+        writer.json.raw("}")
+        return writer.json.bytes
+    }
+
+    private mutating func content(_ entry: LedgerEntry, patient: String?) {
         switch entry.content {
         case .gap(let cause, let from, let until, _):
             json.raw(Self.heartRate)
@@ -104,7 +122,6 @@ struct FHIRWriter {
             json.raw("]")
         }
         device(entry.sensorID, model: nil)
-        end(id)
     }
 
     /// Vital signs have LOINC's code; the other one is that of ISO/IEEE 11073, by which devices know it.
@@ -133,7 +150,19 @@ struct FHIRWriter {
     private mutating func begin(_ identity: String) -> Range<Int> {
         json.raw(isFirst ? "{" : ",{")
         isFirst = false
-        json.raw(#""resource":{"resourceType":"Observation","identifier":[{"system":""#)
+        json.raw(#""resource":"#)
+        return resource(identity, hasID: false)
+    }
+
+    /// Begins an Observation; returns where the identifier is written.
+    private mutating func resource(_ identity: String, hasID: Bool) -> Range<Int> {
+        json.raw(#"{"resourceType":"Observation","#)
+        if hasID {
+            json.raw(#""id":""#)
+            json.digest(of: identity)
+            json.raw(#"","#)
+        }
+        json.raw(#""identifier":[{"system":""#)
         json.raw(Self.uuids)
         json.raw(#"","value":""#)
         let start = json.count
@@ -190,6 +219,7 @@ struct FHIRWriter {
     /// Vital signs must have a time; of one that is not known they say so.
     private mutating func period(_ start: UTC?, _ end: UTC?) {
         guard start != nil || end != nil else {
+            guard saysUnknownTimes else { return }
             json.raw(
                 #"""
                 ,"_effectiveDateTime":{"extension":[{"url":"http://hl7.org/fhir/\#
