@@ -23,7 +23,8 @@ struct TerminalSession {
         let pipe = gateway.directory.appending(path: "\(name).keys").path
         try #require(mkfifo(pipe, 0o600) == 0)
         let line = "'\(gateway.binary.path)' \(words)"
-        let program = afterwards.map { "\(line); \($0)" } ?? "exec \(line)"
+        // A shell that a signal to the command ended as well would do nothing afterwards.
+        let program = afterwards.map { "trap : INT; \(line); \($0)" } ?? "exec \(line)"
         let running = Task {
             try await Command.run(
                 "/bin/bash",

@@ -39,10 +39,20 @@ enum TypedLine {
         }
         Terminal.write("\n")
         if let last = line?.last, last == interrupt {
-            raise(SIGINT)
+            endByInterrupt()
             return nil
         }
         return line.map(text)
+    }
+
+    /// Ends the command by SIGINT, unless its parent has the signal ignored.
+    private static func endByInterrupt() {
+        // The threads of tasks block signals.
+        var interrupt = sigset_t()
+        sigemptyset(&interrupt)
+        sigaddset(&interrupt, SIGINT)
+        pthread_sigmask(SIG_UNBLOCK, &interrupt, nil)
+        raise(SIGINT)
     }
 
     private static func bytes() async throws -> [UInt8]? {
