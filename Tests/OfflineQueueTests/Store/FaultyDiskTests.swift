@@ -1,6 +1,7 @@
 import Basics
 import FaultyDisk
 import Foundation
+import GRDB
 import Testing
 
 @testable import OfflineQueue
