@@ -1,6 +1,5 @@
 import Basics
 import Foundation
-import GRDB
 import OfflineQueue
 import Testbed
 
@@ -8,9 +7,12 @@ import Testbed
 
 /// Compares what arrived, what the store has and what status said with what was so.
 struct Judge {
-    /// How far the time of a data point may be off, µs, with a clock that steps; more where bluetoothd hung.
+    /// How far a clock that the kernel trusts is off at most, µs.
+    private static let clockStep: Int64 = 410_000
+    /// By how much the times of a frame and of a data point without a sample may differ, µs, for it to be sure to be
+    /// that frame's, and to be it at all.
     private static let exact: Int64 = 600_000
-    private static let vague: Int64 = 45_000_000
+    private static let vague: Int64 = 60_000_000
     /// For how long nothing may flow before status says something, µs.
     private static let unnoticed: Int64 = 150 * World.second
     private static let undelivered: Int64 = 330 * World.second
@@ -19,16 +21,26 @@ struct Judge {
     private let truth: Truth
     private(set) var findings: [Finding] = []
 
+    /// A frame that a strap sent to the gateway. No other one of the strap has its bytes.
     private struct Frame {
         var at: Int64
         var bpm: Int
         var bytes: [UInt8]
-        var arrived = 0
+        /// As the store has it, once if all is well.
+        var stored: [KeptSample] = []
     }
+
+    private var frames: [[Frame]]
+    private let frameIndex: [[[UInt8]: Int]]
+    private var kept: [String: KeptSample] = [:]
 
     init(world: World, life: SimulatedGateway, state: URL) {
         self.world = world
         truth = Truth(world.given, losses: world.losses)
+        frames = Self.sent(in: world)
+        frameIndex = frames.map { frames in
+            Dictionary(frames.indices.map { (frames[$0].bytes, $0) }) { first, _ in first }
+        }
         for one in world.given {
             if case .broken(let type) = one.outcome {
                 find("internal error", "#\(one.number) \(one.command): \(type): \(one.words)")
@@ -39,7 +51,13 @@ struct Judge {
         }
         lookAtBooks(life)
         lookAtStatus()
-        compareExchange(state)
+        do {
+            kept = try KeptSample.all(in: state)
+        } catch {
+            find("audit", "the store cannot be read: \(error)")
+        }
+        compareStore()
+        compareExchange()
         compareWebhook()
     }
 
@@ -110,9 +128,9 @@ struct Judge {
         }
     }
 
-    // MARK: - What arrived
+    // MARK: - What was sent, stored and delivered
 
-    private func sent() -> [[Frame]] {
+    private static func sent(in world: World) -> [[Frame]] {
         (0..<Script.straps).map { strap in
             world.bus.framesSent(People.address(strap)).compactMap { frame in
                 guard frame.bytes.count > 1, frame.bytes[0] & 1 == 0 else { return nil }
@@ -122,8 +140,183 @@ struct Judge {
         }
     }
 
-    private static func strap(ofRate bpm: Int) -> Int? {
-        (0..<Script.straps).first { (50 + $0 * 40)...(50 + $0 * 40 + 30) ~= bpm }
+    /// Compares the store with what was sent: each frame there at most once, at its wearer, with its time.
+    private mutating func compareStore() {
+        for sample in kept.values.sorted(by: { $0.uptime < $1.uptime }) {
+            guard let place = place(of: sample) else {
+                find(
+                    "wrong time",
+                    "the store has a frame at \(Trace.time(sample.uptime)) that was not sent")
+                continue
+            }
+            let frame = frames[place.strap][place.index]
+            let words =
+                "in the store, strap \(place.strap) at \(Trace.time(frame.at)), \(frame.bpm)"
+            frames[place.strap][place.index].stored.append(sample)
+            if frame.stored.count == 1 { find("twice", words) }
+            if abs(sample.uptime - frame.at) > sample.uncertainty {
+                find(
+                    "wrong time",
+                    "\(words): \(Trace.time(sample.uptime)), off by at most \(sample.uncertainty / 1000) ms"
+                )
+            }
+            if let patient = sample.patient { checkWearer(place, patient, words) }
+        }
+    }
+
+    private struct Place {
+        var strap: Int
+        var index: Int
+    }
+
+    private func place(of sample: KeptSample) -> Place? {
+        guard
+            let strap = (0..<Script.straps).first(where: { People.address($0) == sample.address }),
+            let index = frameIndex[strap][sample.bytes]
+        else { return nil }
+        return Place(strap: strap, index: index)
+    }
+
+    private mutating func checkWearer(_ place: Place, _ patient: Int, _ words: String) {
+        let wearers = truth.wearers(of: place.strap, at: frames[place.strap][place.index].at)
+        guard !wearers.contains(patient) else { return }
+        find("wrong patient", "\(words): worn by \(Self.names(wearers)), not by \(patient)")
+    }
+
+    private static func names(_ wearers: Set<Int?>) -> String {
+        wearers.map { $0.map { "\($0)" } ?? "nobody" }.sorted().joined(separator: " or ")
+    }
+
+    /// A data point that a destination has.
+    private struct Point {
+        var uuid: String
+        var bpm: Double
+        var time: String
+        var patient: Int?
+    }
+
+    /// Compares what a destination has with the frames; gives how often each arrived.
+    private mutating func compare(_ points: [Point], of who: String) -> [[Int]] {
+        var arrived = frames.map { Array(repeating: 0, count: $0.count) }
+        for point in points {
+            let words = "\(who): \(point.bpm) at \(point.time)"
+            guard let time = Self.time(point.time) else {
+                find("wrong time", words)
+                continue
+            }
+            // The store has no more of an erased patient: then the nearest frame that it does not have must do.
+            let sample = kept[point.uuid]
+            guard
+                let place = sample.map(place(of:))
+                    ?? nearest(to: time, bpm: Int(point.bpm), arrived)
+            else {
+                find("wrong time", "\(words): no strap sent that then")
+                continue
+            }
+            let frame = frames[place.strap][place.index]
+            if frame.bpm != Int(point.bpm) { find("wrong time", "\(words): it was \(frame.bpm)") }
+            let off = abs(time - frame.at)
+            world.trace.count("off by \(off / 100_000 * 100) ms")
+            if let sample, off > sample.uncertainty + Self.clockStep {
+                find("wrong time", "\(words): it was sent at \(Trace.time(frame.at))")
+            }
+            arrived[place.strap][place.index] += 1
+            if arrived[place.strap][place.index] == 2, sample != nil {
+                find("twice", "\(words), strap \(place.strap)")
+            }
+            if let patient = point.patient, sample != nil || off < Self.exact {
+                checkWearer(place, patient, words)
+            }
+        }
+        return arrived
+    }
+
+    /// The frame with this rate that was sent nearest to a time, of those that the store does not have and that have
+    /// not arrived.
+    private func nearest(to time: Int64, bpm: Int, _ arrived: [[Int]]) -> Place? {
+        var best: (Place, Int64)?
+        for strap in 0..<Script.straps {
+            for (index, frame) in frames[strap].enumerated()
+            where frame.bpm == bpm && frame.stored.isEmpty && arrived[strap][index] == 0 {
+                let off = abs(frame.at - time)
+                if off < best?.1 ?? Self.vague { best = (Place(strap: strap, index: index), off) }
+            }
+        }
+        return best?.0
+    }
+
+    private mutating func compareExchange() {
+        let exchange = world.exchange
+        guard let rows = world.valueOfWorld({ await exchange.stored }),
+            let duplicates = world.valueOfWorld({ await exchange.duplicates })
+        else { return find("simulation", "the exchange does not answer") }
+        for (uuid, times) in duplicates.sorted(by: { $0.key < $1.key }) {
+            find("twice", "\(uuid) \(times) times at the exchange")
+        }
+        let arrived = compare(
+            rows.map { row in
+                Point(
+                    uuid: row.dataPoint["header"]?["uuid"]?.string ?? "",
+                    bpm: row.beatsPerMinute ?? 0, time: row.effectiveTime ?? "",
+                    patient: row.patient - ExchangeSeed.patient(0))
+            }, of: "exchange")
+        lookForMissing(arrived) { !$0.isOfWebhook }
+        lookForUnstored(arrived)
+    }
+
+    /// - Parameters:
+    ///   - arrived: how often each frame is at a destination.
+    ///   - isOwn: whether the samples are the destination's own.
+    private mutating func lookForMissing(_ arrived: [[Int]], _ isOwn: (KeptSample) -> Bool) {
+        for strap in 0..<Script.straps {
+            for (index, frame) in frames[strap].enumerated()
+            where arrived[strap][index] == 0 && frame.stored.first.map(isOwn) ?? false {
+                judgeMissing(frame, of: strap)
+            }
+        }
+    }
+
+    private mutating func judgeMissing(_ frame: Frame, of strap: Int) {
+        let words = self.words(frame, of: strap)
+        switch frame.stored.first?.fate {
+        case .listed(let reason): world.trace.count("listed \(reason)")
+        case .waiting: find("held for ever", words)
+        case .delivered, nil: find("lost", "\(words): the store says it was delivered")
+        }
+    }
+
+    private func words(_ frame: Frame, of strap: Int) -> String {
+        let wearers = Self.names(truth.wearers(of: strap, at: frame.at))
+        return "strap \(strap) at \(Trace.time(frame.at)), \(frame.bpm), of \(wearers)"
+    }
+
+    /// Looks for frames of somebody that neither the exchange nor the store has. What has arrived may have been erased.
+    private mutating func lookForUnstored(_ arrived: [[Int]]) {
+        for strap in 0..<Script.straps {
+            for (index, frame) in frames[strap].enumerated()
+            where frame.stored.isEmpty && arrived[strap][index] == 0 {
+                let wearers = truth.wearers(of: strap, at: frame.at)
+                let isErased = wearers.contains { patient in
+                    patient.map { truth.mayBeErased($0, sentAt: frame.at) } ?? false
+                }
+                if wearers.contains(nil) || isErased || truth.mayBeLost(strap, at: frame.at) {
+                    continue
+                }
+                find("lost", words(frame, of: strap))
+            }
+        }
+    }
+
+    private mutating func compareWebhook() {
+        var known: Set<String> = []
+        let points = world.network.webhook.received.filter { known.insert($0.uuid).inserted }
+        let arrived = compare(
+            points.map { point in
+                Point(
+                    uuid: point.uuid, bpm: point.bpm, time: point.time,
+                    patient: point.patient.flatMap { Int($0) }.map { $0 - ExchangeSeed.patient(0) })
+            }, of: "webhook")
+        lookForMissing(arrived) { $0.isOfWebhook }
     }
 
     /// µs of the world.
@@ -134,151 +327,5 @@ struct Judge {
             let seconds = Double(parts[2])
         else { return nil }
         return (hours * 3_600 + minutes * 60) * 1_000_000 + Int64((seconds * 1_000_000).rounded())
-    }
-
-    /// The frame that a data point was made of: the nearest that has its rate, and has not arrived yet if there is one.
-    private func frame(
-        _ frames: [Frame], at time: Int64, bpm: Int, within: Int64,
-        where fits: (Frame) -> Bool = { _ in true }
-    ) -> Int? {
-        var first = frames.partitioningIndex { $0.at >= time - within }
-        var best: Int?
-        func cost(_ index: Int) -> Int64 {
-            abs(frames[index].at - time) + (frames[index].arrived > 0 ? 10 * within : 0)
-        }
-        while first < frames.count, frames[first].at <= time + within {
-            if frames[first].bpm == bpm, fits(frames[first]),
-                best.map({ cost(first) < cost($0) }) ?? true
-            {
-                best = first
-            }
-            first += 1
-        }
-        return best
-    }
-
-    private mutating func match(
-        _ bpm: Double, _ text: String, _ frames: inout [[Frame]], _ who: String, patient: Int?
-    ) {
-        guard let strap = Self.strap(ofRate: Int(bpm)) else {
-            return find("wrong time", "\(who): no strap sent \(bpm)")
-        }
-        guard let time = Self.time(text) else {
-            return find("wrong time", "\(who): \(text)")
-        }
-        let found =
-            frame(frames[strap], at: time, bpm: Int(bpm), within: Self.exact)
-            ?? frame(frames[strap], at: time, bpm: Int(bpm), within: Self.vague) { frame in
-                world.hangs.contains { $0.contains(frame.at) }
-            }
-        guard let found else {
-            return find(
-                "wrong time", "\(who): strap \(strap) sent no \(bpm) at \(Trace.time(time))")
-        }
-        let frame = frames[strap][found]
-        world.trace.count("off by \(abs(frame.at - time) / 100_000 * 100) ms")
-        frames[strap][found].arrived += 1
-        if frame.arrived > 0 {
-            find("twice", "\(who): strap \(strap), \(Trace.time(frame.at)), \(bpm)")
-        }
-        let wearers = truth.wearers(of: strap, at: frame.at)
-        if let patient, !wearers.contains(patient) {
-            find(
-                "wrong patient",
-                "\(who): strap \(strap) at \(Trace.time(frame.at)) was worn by \(Self.names(wearers)), not by \(patient)"
-            )
-        }
-    }
-
-    private static func names(_ wearers: Set<Int?>) -> String {
-        wearers.map { $0.map { "\($0)" } ?? "nobody" }.sorted().joined(separator: " or ")
-    }
-
-    private mutating func compareExchange(_ state: URL) {
-        let exchange = world.exchange
-        guard let rows = world.valueOfWorld({ await exchange.stored }),
-            let duplicates = world.valueOfWorld({ await exchange.duplicates })
-        else { return }
-        var frames = sent()
-        for (uuid, times) in duplicates.sorted(by: { $0.key < $1.key }) {
-            find("twice", "\(uuid) \(times) times at the exchange")
-        }
-        for row in rows.sorted(by: { $0.effectiveTime ?? "" < $1.effectiveTime ?? "" }) {
-            match(
-                row.beatsPerMinute ?? 0, row.effectiveTime ?? "", &frames, "exchange",
-                patient: row.patient - ExchangeSeed.patient(0))
-        }
-        world.trace.count("worlds")
-        let kept = (try? Self.kept(state.appending(path: "queue.sqlite").path)) ?? [:]
-        for strap in 0..<Script.straps {
-            for frame in frames[strap] where frame.arrived == 0 {
-                let wearers = truth.wearers(of: strap, at: frame.at)
-                guard !wearers.contains(nil), !truth.mayBeLost(strap, at: frame.at),
-                    !wearers.contains(where: { patient in
-                        patient.map { truth.mayBeErased($0, sentAt: frame.at) } ?? false
-                    })
-                else { continue }
-                let isKept =
-                    kept[People.address(strap)]?.contains {
-                        abs($0.uptime - frame.at) < 45 * World.second && $0.bytes == frame.bytes
-                    } ?? false
-                let words =
-                    "strap \(strap) at \(Trace.time(frame.at)), \(frame.bpm), of \(Self.names(wearers))"
-                if isKept {
-                    world.trace.count("kept frames")
-                } else {
-                    find("lost", words)
-                }
-            }
-        }
-    }
-
-    private struct Kept {
-        var uptime: Int64
-        var bytes: [UInt8]
-    }
-
-    private static func kept(_ path: String) throws -> [String: [Kept]] {
-        var configuration = Configuration()
-        configuration.readonly = true
-        return try DatabaseQueue(path: path, configuration: configuration).read { db in
-            var kept: [String: [Kept]] = [:]
-            let rows = try Row.fetchCursor(
-                db,
-                sql: """
-                    SELECT sensor.address, sample.uptime_us, sample.frame FROM sample
-                    JOIN segment ON segment.id = sample.segment
-                    JOIN assignment ON assignment.id = segment.assignment
-                    JOIN sensor ON sensor.id = assignment.sensor
-                    """)
-            while let row = try rows.next() {
-                kept[row[0], default: []].append(
-                    Kept(uptime: row[1], bytes: [UInt8](row[2] as Data)))
-            }
-            return kept
-        }
-    }
-
-    private mutating func compareWebhook() {
-        var frames = sent()
-        var known: Set<String> = []
-        for point in world.network.webhook.received.sorted(by: { $0.time < $1.time })
-        where known.insert(point.uuid).inserted {
-            let patient = point.patient.flatMap { Int($0) }.map { $0 - ExchangeSeed.patient(0) }
-            match(point.bpm, point.time, &frames, "webhook", patient: patient)
-        }
-    }
-}
-
-extension Array {
-    /// The first index whose element fulfils a condition that all after it fulfil as well.
-    fileprivate func partitioningIndex(where holds: (Element) -> Bool) -> Int {
-        var low = 0
-        var high = count
-        while low < high {
-            let middle = (low + high) / 2
-            if holds(self[middle]) { high = middle } else { low = middle + 1 }
-        }
-        return low
     }
 }

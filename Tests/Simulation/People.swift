@@ -45,6 +45,7 @@ final class GivenCommand: Sendable {
 struct People: Sendable {
     static let destination = "hook"
     static let ward = "ward"
+    static let noEnrollment = "no enrollment"
 
     let gateway: Gateway
     let exchange: StandInExchange
@@ -79,7 +80,10 @@ struct People: Sendable {
             case .unenrolled(let patient): ask.patient = Self.patient(patient)
             }
             let report = try await gateway.pairing.pair(ask)
-            return "\(report.sensor.enrollment ?? "no enrollment")"
+            return report.sensor.enrollment ?? Self.noEnrollment
+        case .pairAgain(let strap):
+            let ask = PairRequest(address: Self.address(strap))
+            return try await gateway.pairing.pair(ask).sensor.enrollment ?? Self.noEnrollment
         case .forget(let strap):
             return try await gateway.pairing.forget(address: Self.address(strap)).name
         case .erase(let patient, let ofWard, let givesUp):
@@ -103,16 +107,17 @@ struct People: Sendable {
         }
     }
 
-    /// Gives samples without an enrollment to their patient's.
+    /// Gives samples without an enrollment to their patient's, or now and then to the further destination.
     func assign(seed: UInt64) async throws -> String {
         let unbound = try await gateway.assigning.unbound()
         guard !unbound.isEmpty else { return "none waits" }
         let held = unbound[Int(seed % UInt64(unbound.count))]
-        let number = held.patient.flatMap { Int($0) } ?? 0
+        guard let number = held.patient.flatMap({ Int($0) }) else { return "nobody's wait" }
         let report = try await gateway.assigning.assign(
             AssignRequest(
                 assignment: held.assignment,
-                enrollment: Self.enrollment(number - ExchangeSeed.patient(0))))
+                enrollment: seed >> 32 % 3 == 0
+                    ? Self.destination : Self.enrollment(number - ExchangeSeed.patient(0))))
         return "assignment \(held.assignment) to \(report.enrollment), \(report.samples) samples"
     }
 

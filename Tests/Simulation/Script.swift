@@ -97,9 +97,13 @@ enum Command: Hashable {
     case enroll(patient: Int)
     case enrollKey
     case pair(strap: Int, Wearer)
+    /// Again, and naming nothing, as `status` advises for a lost bond: a strap stays with whoever wears it. One that
+    /// nobody wears is recorded for nobody.
+    case pairAgain(strap: Int)
     case forget(strap: Int)
     /// A patient's own enrollment, or a patient of the practitioner's.
     case erase(patient: Int, ofWard: Bool, givesUp: Bool)
+    /// Samples without an enrollment, to their patient's, or to the further destination.
     case assign
     case addDestination(everyStrap: Bool, kept: Bool)
     case addStraps(strap: Int, kept: Bool)
@@ -116,6 +120,7 @@ enum Command: Hashable {
     /// How often each is chosen.
     private static let weights: [(Int, @Sendable (Int, inout SeededRandom) -> Command)] = [
         (30, { .pair(strap: $0, wearer(&$1)) }),
+        (8, { strap, _ in .pairAgain(strap: strap) }),
         (10, { strap, _ in .forget(strap: strap) }),
         (12, { _, random in .enroll(patient: .random(in: 0..<Script.patients, using: &random)) }),
         (3, { _, _ in .enrollKey }),
@@ -170,13 +175,18 @@ enum Command: Hashable {
 
     /// For the counts of what was reached.
     var kind: String { "\(self)".prefix { $0 != "(" }.description }
+
+    static let kinds: Set<String> = {
+        var random = SeededRandom(seed: 0)
+        return Set(weights.map { $1(0, &random).kind })
+    }()
 }
 
 /// What goes wrong.
 struct Fault: Hashable {
     enum Kind: String, CaseIterable {
         case kill, restart
-        case linkLost, outOfRange, bluetoothdRestart, hung
+        case linkLost, outOfRange, mute, bluetoothdRestart, hung
         case networkCut, exchangeFault, exchangeAnswerLost
         case diskFull, diskErrors, diskReadOnly
         case clockStep
@@ -192,14 +202,17 @@ struct Fault: Hashable {
     init(_ kind: Kind, _ random: inout SeededRandom) {
         self.kind = kind
         strap = .random(in: 0..<Script.straps, using: &random)
+        let isLong = Int.random(in: 0..<6, using: &random) == 0
         let seconds: ClosedRange<Int64> =
             switch kind {
             case .kill, .restart: 1...15
             case .linkLost, .clockStep: 1...1
-            case .outOfRange: 5...60
+            // Most pass before anybody is told; some last until somebody must be.
+            case .outOfRange, .mute: isLong ? 160...400 : 5...60
             case .bluetoothdRestart: 1...10
             case .hung: 3...40
-            case .networkCut, .exchangeFault, .exchangeAnswerLost: 2...60
+            case .networkCut, .exchangeFault: isLong ? 340...420 : 2...60
+            case .exchangeAnswerLost: 2...60
             case .diskFull, .diskErrors, .diskReadOnly: 2...40
             }
         length = .random(

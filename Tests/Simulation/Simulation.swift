@@ -10,16 +10,19 @@ struct Simulation {
     private let isLoud: Bool
     private let shortens: Bool
     private let stops: Bool
+    private let isTwice: Bool
     private let folder: URL
 
     /// `SIMULATE=FIRST:COUNT`; `SIMULATE_TRACE=1` prints all of it; `SIMULATE_SHORTEN=0` leaves a script as it is;
-    /// `SIMULATE_STOP=1` ends with the first that fails.
+    /// `SIMULATE_STOP=1` ends with the first that fails; `SIMULATE_TWICE=1` plays each seed twice, and fails if the
+    /// second world is another one.
     init(_ environment: [String: String]) {
         let words = (environment["SIMULATE"] ?? "").split(separator: ":").compactMap { UInt64($0) }
         first = words.first ?? 1
         count = words.count > 1 ? words[1] : 1
         isLoud = environment["SIMULATE_TRACE"] != nil
         stops = environment["SIMULATE_STOP"] != nil
+        isTwice = environment["SIMULATE_TWICE"] != nil
         shortens = environment["SIMULATE_SHORTEN"] != "0"
         let memory = URL(filePath: "/dev/shm")
         let parent =
@@ -35,7 +38,10 @@ struct Simulation {
         let began = ContinuousClock.now
         for seed in first..<first + count {
             let script = Script(seed: seed)
-            let (findings, trace) = play(script, isLoud: isLoud)
+            var (findings, trace) = play(script, isLoud: isLoud)
+            if isTwice, let finding = difference(trace, play(script, isLoud: false).1) {
+                findings.append(finding)
+            }
             reached.merge(trace.reached, uniquingKeysWith: +)
             guard !findings.isEmpty else { continue }
             failures.append(seed)
@@ -49,12 +55,23 @@ struct Simulation {
         print(
             "\(count) seeds from \(first), \(failures.count) failed, \(seconds / Double(count)) s each"
         )
-        for (what, times) in reached.sorted(by: { $0.key < $1.key }) {
-            print("  \(what): \(times)")
+        for what in Set(reached.keys).union(Reach.all).sorted() {
+            print("  \(what): \(reached[what] ?? 0)")
         }
         try? FileManager.default.removeItem(at: folder)
         fflush(nil)
         return failures
+    }
+
+    /// Where the traces of one seed's worlds part; nil if nowhere.
+    private func difference(_ one: Trace, _ other: Trace) -> Finding? {
+        let (first, second) = (one.all, other.all)
+        guard first != second else { return nil }
+        let index = zip(first, second).enumerated().first { $1.0 != $1.1 }?.offset
+        let place = index ?? min(first.count, second.count)
+        func line(_ lines: [String]) -> String { place < lines.count ? lines[place] : "nothing" }
+        return Finding(
+            kind: "another world", words: "line \(place): \(line(first)) | \(line(second))")
     }
 
     private func play(_ script: Script, isLoud: Bool) -> ([Finding], Trace) {

@@ -11,7 +11,9 @@ private let environment = ProcessInfo.processInfo.environment
         let failures = await withCheckedContinuation { continuation in
             let thread = Thread {
                 VirtualExecutors.install()
-                continuation.resume(returning: Simulation(environment).run())
+                let failures = Simulation(environment).run()
+                VirtualExecutors.leave()
+                continuation.resume(returning: failures)
             }
             // SQLite and debug builds need some.
             thread.stackSize = 16 << 20

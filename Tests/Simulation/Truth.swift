@@ -35,6 +35,9 @@ struct Truth {
             switch one.outcome {
             case .done: isSure = true
             case .unknown, .open, .broken: isSure = false
+            // A disk that fails at the last bytes of a commit cannot say whether they count when the store is opened
+            // again.
+            case .refused("input-output"), .refused("disk-full"): isSure = false
             case .refused:
                 // What an erasure was stopped at is said in its words, and some of it is gone.
                 if case .erase(let patient, _, true) = one.command {
@@ -56,15 +59,40 @@ struct Truth {
             default: break
             }
         }
+        for one in given { addPairedAgain(one) }
+    }
+
+    /// A strap that nobody wears and that is paired again without a name may get the only enrollment that there is. If
+    /// there is none, its samples are those of whoever is named next.
+    private mutating func addPairedAgain(_ one: GivenCommand) {
+        guard case .pairAgain(let strap) = one.command else { return }
+        let end = one.end ?? .max
+        guard [one.begin, end].contains(where: { wearers(of: strap, at: $0).contains(nil) }) else {
+            return
+        }
+        let all = 0..<Script.patients
+        let patients: [Int]
+        switch one.outcome {
+        case .done where one.words == People.noEnrollment: patients = Array(all)
+        case .done: patients = all.filter { People.enrollment($0) == one.words }
+        case .refused("input-output"), .refused("disk-full"), .unknown, .open, .broken:
+            patients = Array(all)
+        case .refused: patients = []
+        }
+        changes[strap] += patients.map {
+            Change(patient: $0, begin: one.begin, end: end, isSure: false)
+        }
     }
 
     /// Whose a frame may be that was sent then; nil is nobody.
     func wearers(of strap: Int, at time: Int64) -> Set<Int?> {
         let all = changes[strap]
         var wearers: Set<Int?> = []
-        for change in all where change.begin <= time {
-            let isOver = all.contains { later in
-                later.isSure && later.begin >= change.end && later.end < time
+        for (index, change) in all.enumerated() where change.begin <= time {
+            // Commands of one instant took place in their order.
+            let isOver = all.enumerated().contains { other, later in
+                later.isSure && later.end < time
+                    && (later.begin > change.end || later.begin == change.end && other > index)
             }
             if !isOver { wearers.insert(change.patient) }
         }

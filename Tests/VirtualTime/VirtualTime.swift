@@ -67,6 +67,9 @@ package final class VirtualTime: Sendable {
     /// What is asynchronous on the calling thread runs here from now on.
     func begin() { state.withLock { $0.thread = pthread_self() } }
 
+    /// What is asynchronous on the calling thread runs where it would without a simulation again.
+    func leave() { state.withLock { $0.thread = nil } }
+
     /// µs since the beginning.
     package var now: Int64 { state.withLock { $0.now } }
 
@@ -234,6 +237,9 @@ package enum VirtualExecutors {
     package static let gateway = VirtualExecutor(time, isOfGateway: true)
     /// Of what goes on when the gateway is killed.
     package static let world = VirtualExecutor(time, isOfGateway: false)
+
+    /// After the last of what is asynchronous in the simulation.
+    package static func leave() { time.leave() }
 
     /// Before anything asynchronous on the calling thread.
     package static func install() {
