@@ -25,8 +25,10 @@ public struct FrameIntake: Hashable, Sendable {
     public static let wayMicrosecondsMax: Int64 = 250_000
     /// The shortest time without a frame, µs, after which nothing is waiting.
     private static let restMin: Int64 = 750_000
-    /// A copy comes at most so long after the frame before it, µs: 30 ms were seen. A busy machine reads later.
-    private static let copyMax: Int64 = 200_000
+    /// A copy comes at most so long after the frame before it, µs: 30 ms were seen.
+    private static let copyMax: Int64 = 60_000
+    /// On a busy machine one may come so long after it, µs; so may a frame of a sensor that sends faster than before.
+    private static let lateCopyMax: Int64 = 200_000
     /// Frames are kept back at most so long after the last one, µs, and so many.
     private static let patienceMax: Int64 = 1_000_000
     private static let heldMax = 16_384
@@ -304,7 +306,7 @@ public struct FrameIntake: Hashable, Sendable {
         let end = all[all.count - 1 - open]
         let isKnown = guess == nil && pace > 0
         let isUsual = silence <= (isKnown ? clock.usualSilence : 2 * gap + Self.wayMicrosecondsMax)
-        let (kept, seen) = withoutCopies(all, open, isUsual: isUsual)
+        var (kept, seen) = withoutCopies(all, open, isUsual: isUsual)
         copiesDropped += all.count - open - kept.count
         defer {
             arrival = end.uptime
@@ -344,9 +346,19 @@ public struct FrameIntake: Hashable, Sendable {
             }
         }
         if bounds.contains(where: { $0.low > $0.high }) {
-            // The sensor has another rhythm. Only the order is certain.
+            // The sensor has another rhythm, or a copy came late. Only the order is certain.
             (clock, guess, areAlone) = (StrapClock(), nil, false)
             bounds = kept.map { (before, $0.frame.uptime) }
+            var previous = last
+            for index in kept.indices {
+                let frame = kept[index].frame
+                if let previous, previous.bytes == frame.bytes,
+                    frame.uptime - previous.uptime <= Self.lateCopyMax
+                {
+                    kept[index].mayBeCopy = true
+                }
+                previous = frame
+            }
         }
         low = bounds[kept.count - 1].low
         last = kept[kept.count - 1].frame

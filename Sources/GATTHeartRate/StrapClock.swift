@@ -71,7 +71,10 @@ struct StrapClock: Hashable, Sendable {
     var isShared = false
 
     /// How wide the band may be, µs.
-    var jitter: Int64 { band ?? cadence / 10 + FrameIntake.wayMicrosecondsMax }
+    var jitter: Int64 { band ?? jitterMax }
+
+    /// No sensor's band is wider, µs.
+    private var jitterMax: Int64 { cadence / 10 + FrameIntake.wayMicrosecondsMax }
 
     /// Whether it is known when the next frame is due.
     var isSet: Bool { cadence > 0 && ticks.count > 1 }
@@ -254,6 +257,8 @@ struct StrapClock: Hashable, Sendable {
         if isPerBeat != wasPerBeat { band = nil }
         if isFull {
             let width = isPerBeat ? beat : isByClock ? clock : max(clock, beat)
+            // The sensor has another rhythm, and the band must not widen after it.
+            if width > jitterMax { return self = StrapClock() }
             // So few frames hardly show all of it.
             band = max(width, band.map { $0 - $0 / 64 } ?? width * 3 / 2)
         }

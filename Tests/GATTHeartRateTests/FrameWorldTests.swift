@@ -103,6 +103,17 @@ struct FrameWorldTests {
         #expect(FrameTally((0..<40).lazy.map { FrameWorld(changing: $0) }).faults == [])
     }
 
+    /// The frames of a strap that sent faster than before were dropped as copies, as far apart as a fifth of a second; and
+    /// its frames counted as jitter, so that the old cadence went on dating them.
+    @Test(
+        "a strap that sends faster from one frame to the next loses none, and is dated no closer than is known",
+        arguments: [99, 326, 408, 526, 670, 1_377] as [UInt64])
+    func fasterAtOnce(seed: UInt64) {
+        let world = FrameWorld(changing: seed, mayChangeCadence: true)
+        #expect(world.change != nil)
+        #expect(FrameTally([world]).faults == [])
+    }
+
     /// FRAME_WORLDS more worlds, from seed FRAME_SEED on.
     @Test("in any world, times are off by no more than they say, and copies are dropped or marked")
     func anyWorld() {
