@@ -115,11 +115,11 @@ extension Central {
         _ characteristic: Characteristic, of link: WatchedLink, _ device: String,
         _ client: BlueZClient
     ) async -> BlueZErrorClass? {
-        if link.agent != nil, let known = devices[link.address]?[device], known.hasPrivateAddress,
-            !known.isPaired
+        if link.agent != nil, let known = devices[link.address]?[device], !known.isPaired,
+            known.hasPrivateAddress || link.hadBond || link.hasRemovedBond
         {
-            // Without a bond it would be a stranger after its next change of address.
-            link.hadPrivateAddress = true
+            // Without a bond it would be a stranger after its next change of address, or sends nothing, as it has shown.
+            if known.hasPrivateAddress { link.hadPrivateAddress = true }
             if let failure = await bond(link, device, client) { return failure }
         } else if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
             let failure = await bond(link, device, client)
@@ -190,8 +190,15 @@ extension Central {
             return nil
         } catch {
             count(error)
-            link.bondFault = error
-            return BlueZErrorClass(error)
+            let kind = BlueZErrorClass(error)
+            if kind == .gone {
+                // The answer to a removal overtakes the signals of it. The sensor has refused nothing.
+                link.hasTriedBond = false
+                if link.device == device { vanish(link, device) }
+            } else {
+                link.bondFault = error
+            }
+            return kind
         }
     }
 

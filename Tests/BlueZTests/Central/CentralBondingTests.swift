@@ -29,6 +29,55 @@ private final class Person: Sendable {
     }
 }
 
+/// A bus on which the answer to the next `RemoveDevice` overtakes all signals, until a `Pair` is answered.
+private final class OvertakenBus: BusConnection {
+    private enum Order { case usual, overtakesNext, overtakes }
+    private let bus: DBusConnection
+    private let order = Mutex(Order.usual)
+
+    init(_ bus: DBusConnection) { self.bus = bus }
+
+    func overtakeNext() { order.withLock { $0 = .overtakesNext } }
+
+    func request(
+        _ message: DBusMessage, deadline: Duration
+    ) async throws(DBusFault) -> DBusMessage {
+        if message.member == "RemoveDevice" {
+            order.withLock { if $0 == .overtakesNext { $0 = .overtakes } }
+        }
+        defer { if message.member == "Pair" { order.withLock { $0 = .usual } } }
+        return try await bus.request(message, deadline: deadline)
+    }
+
+    func incoming() -> AsyncStream<[DBusMessage]> {
+        let (stream, continuation) = AsyncStream<[DBusMessage]>.makeStream()
+        let messages = bus.incoming()
+        Task {
+            for await batch in messages {
+                while order.withLock({ $0 == .overtakes }) {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                continuation.yield(batch)
+            }
+            continuation.finish()
+        }
+        return stream
+    }
+
+    func send(_ message: DBusMessage) -> Bool { bus.send(message) }
+    func addMatch(_ rule: String) async throws(DBusFault) { try await bus.addMatch(rule) }
+    func gather(for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool) {
+        bus.gather(for: pause, where: isPatient)
+    }
+    func catchUp(number: UInt32) { bus.catchUp(number: number) }
+    func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 {
+        try bus.listen(to: value, as: path)
+    }
+    func letGo(of number: UInt32) { bus.letGo(of: number) }
+    var incomingLost: UInt64 { bus.incomingLost }
+    func close() { bus.close() }
+}
+
 @Suite("Bonds, against the simulated org.bluez", .timeLimit(.minutes(10)))
 struct CentralBondingTests {
     private func stage(
@@ -231,6 +280,55 @@ struct CentralBondingTests {
         await stage.forget()
         _ = try await inspect(stage, Person(.yes).agent())
         #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
+
+    /// `Pair` was called on the object that bluetoothd had just removed for us, and its answer, that there is no such
+    /// object, was told as "the strap refused to bond".
+    @Test("a bond is made anew though bluetoothd tells late that it has removed the old device")
+    func removalToldLate() async throws {
+        let wrapped = Mutex<OvertakenBus?>(nil)
+        let stage = try await Stage(
+            habits: { $0.encryptedStartNotifyHangs = true },
+            settings: { $0.policy.subscribe = .milliseconds(500) },
+            each: { $0.security = .encrypted },
+            over: { bus in
+                let bus = OvertakenBus(bus)
+                wrapped.withLock { $0 = bus }
+                return bus
+            })
+        await stage.start()
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        let path = SimulatedBlueZ.devicePath(Stage.strap)
+        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
+        #expect(await isInTrouble(stage, .bondMissing))
+        wrapped.withLock { $0?.overtakeNext() }
+        await stage.forget()
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.bluez.isBonded(Stage.strap))
+        await stage.end()
+    }
+
+    /// bluetoothd 5.66 now and then loses a subscription that brings a bond about, for 30 s.
+    @Test("a strap whose bond was missed is bonded before it is subscribed to")
+    func bondedFirst() async throws {
+        let stage = try await Stage(
+            habits: { $0.encryptedStartNotifyHangs = true },
+            settings: { $0.policy.subscribe = .milliseconds(500) },
+            each: { $0.security = .encrypted })
+        await stage.start()
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        let path = SimulatedBlueZ.devicePath(Stage.strap)
+        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
+        #expect(await isInTrouble(stage, .bondMissing))
+        #expect(await stage.bluez.callCount("Pair") == 0)
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.bluez.callCount("Pair") > 0)
         await stage.end()
     }
 

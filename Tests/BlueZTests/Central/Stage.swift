@@ -23,7 +23,8 @@ actor Stage {
         straps: [String] = [Stage.strap], adapters: [SimulatedAdapter] = [SimulatedAdapter()],
         habits change: @Sendable (inout BlueZHabits) -> Void = { _ in },
         settings adjust: @Sendable (inout CentralSettings) -> Void = { _ in },
-        each dress: @Sendable (inout SimulatedStrap) -> Void = { _ in }
+        each dress: @Sendable (inout SimulatedStrap) -> Void = { _ in },
+        over wrap: @escaping @Sendable (DBusConnection) -> any BusConnection = { $0 }
     ) async throws {
         let bus = try await PrivateBus.start()
         self.bus = bus
@@ -47,7 +48,7 @@ actor Stage {
         settings.seed = 1
         adjust(&settings)
         central = Central(settings: settings) { () async throws(DBusFault) in
-            try await DBusConnection.open(address: bus.address)
+            wrap(try await DBusConnection.open(address: bus.address))
         }
     }
 
