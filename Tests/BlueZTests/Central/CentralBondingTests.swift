@@ -70,10 +70,6 @@ private final class OvertakenBus: BusConnection {
         bus.gather(for: pause, where: isPatient)
     }
     func catchUp(number: UInt32) { bus.catchUp(number: number) }
-    func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 {
-        try bus.listen(to: value, as: path)
-    }
-    func letGo(of number: UInt32) { bus.letGo(of: number) }
     var incomingLost: UInt64 { bus.incomingLost }
     func close() { bus.close() }
 }
