@@ -24,7 +24,8 @@ import Testing
     ) async throws {
         let outcome = try await Command.run(
             Self.publisher,
-            ["-h", "127.0.0.1", "-p", "\(broker.port)", "-r", "-t", topic, "-s"], input: payload)
+            ["-h", "127.0.0.1", "-p", "\(broker.port)", "-r", "-t", topic]
+                + [payload.isEmpty ? "-n" : "-s"], input: payload)
         #expect(outcome.status == 0, "\(outcome.complaint)")
     }
 

@@ -32,6 +32,8 @@ struct RealExchangeTests {
             try await Self.enroll(exchange, world)
         } then: { world, _ in
             // The silence is over, and the ledger is looked at after a start.
+            _ = await world.gateway.stop()
+            try await world.gateway.start()
             await world.bluez.setSendsFrames(true)
             try await world.eventually("more samples") {
                 $0.balance.delivered >= Self.samplesMin + 20

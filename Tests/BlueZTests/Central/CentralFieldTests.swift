@@ -195,11 +195,14 @@ struct CentralFieldTests {
         #expect(await stage.hearsRadio())
         await stage.watch()
         #expect(await stage.until { !$0.frames().isEmpty })
+        // The other program has them all.
+        await stage.bluez.setSendsFrames(false)
         await stage.bluez.inject(
             ScriptedFault("StartNotify", times: 1, .error(BlueZFault.notifyAcquired)))
         await stage.bluez.drop(Stage.strap)
         #expect(await stage.until { $0.states().contains { $0.reason == .error(.taken) } })
         await stage.forget()
+        await stage.bluez.setSendsFrames(true)
         #expect(await stage.until { !$0.frames().isEmpty })
         await stage.end()
     }
