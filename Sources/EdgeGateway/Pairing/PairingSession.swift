@@ -101,7 +101,7 @@ actor PairingSession {
 actor PairingSessions {
     private var sessions: [String: PairingSession] = [:]
 
-    /// The pairing of a sensor; nil if there is none.
+    /// The pairing of a sensor that is under way, if one is.
     func session(of address: String) -> PairingSession? { sessions[address] }
 
     /// A sensor is being paired from now on. An earlier pairing of it ends.

@@ -133,7 +133,7 @@ struct RetryingServer: Service {
     private func note(_ fault: SettingsFault) {
         let setting = fault.setting ?? server.name.setting
         var cause = fault.description
-        // What shows it puts the setting before it.
+        // `status` and the log put the setting before the cause.
         if cause.hasPrefix("\(setting): ") { cause.removeFirst(setting.count + 2) }
         let isNews = states.failed(
             server.name.rawValue, .init(name: setting, isPage: true, fault: cause))

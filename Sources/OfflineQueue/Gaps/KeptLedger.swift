@@ -6,18 +6,18 @@ struct Instant: Sendable, Hashable {
     var boot: Int64
     var uptime: Uptime
 
-    /// Before everything that is known.
+    /// Earlier than every instant of a store.
     static let unknown = Instant(boot: 0, uptime: .zero)
 }
 
 extension Instant {
-    /// From the columns of a row that have these names with `_boot` and `_uptime_us` behind; nil if there is none.
+    /// Reads the columns `NAME_boot` and `NAME_uptime_us` of a row; nil if they are NULL.
     init?(_ row: Row, _ name: String) {
         guard let boot = row["\(name)_boot"] as Int64? else { return nil }
         self.init(boot: boot, uptime: row["\(name)_uptime_us"] ?? .zero)
     }
 
-    /// From a column and the one behind it.
+    /// Reads a column with the boot and the next one with the uptime; nil if they are NULL.
     init?(_ row: Row, at column: Int) {
         guard let boot = row[column] as Int64? else { return nil }
         self.init(boot: boot, uptime: row[column + 1] ?? .zero)

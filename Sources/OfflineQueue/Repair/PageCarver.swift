@@ -30,7 +30,7 @@ enum PageCarver {
         guard page.count > base + 8, page[base] == tableLeaf else { return ([], false) }
         let count = number(page, base + 3)
         let start = number(page, base + 5)
-        // Octets of the content of which nothing says whose they are.
+        // Octets of the content that no row, free block or fragment accounts for yet.
         var missing = page.count - (start == 0 ? 65_536 : start)
         missing -= unused(in: page, base) ?? page.count
         var offsets: Set<Int> = []

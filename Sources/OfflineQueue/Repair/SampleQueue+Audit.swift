@@ -90,7 +90,7 @@ private struct StoreWalk {
         subscript(_ name: String) -> Int64 { row[name] ?? 0 }
     }
 
-    /// What is counted of a segment for one of its destinations.
+    /// A segment at one of its destinations, for which rows are counted.
     private struct Place: Hashable {
         var segment, destination: Int64
     }

@@ -59,7 +59,7 @@ struct WriteAheadLog: Sendable {
     private(set) var salts: [UInt8] = []
     private var isAnythingWritten = false
     private var durable: WriteAheadLogIndex?
-    /// While it is read, the frame that those behind it may repeat; empty if there is none.
+    /// While the log is read: the frame that the next ones may repeat; empty before the first commit.
     private var repeatable: [UInt8] = []
     /// Bytes of a page of the store itself, if it was asked and can tell.
     private var storePageBytes: Int?

@@ -38,6 +38,7 @@ actor MailTransfer {
         transfer(mail, from, to, cancelled)
     }
 
+    /// Outside the actor's isolation: within it the compiler refuses libcurl's pointers in the closures below.
     private nonisolated func transfer(
         _ mail: [UInt8], _ from: MailAddress, _ to: [MailAddress], _ cancelled: CurlCancellation
     ) -> Result<Void, AlertFault> {

@@ -34,7 +34,8 @@ public enum LedgerAnswer: Hashable, Sendable {
     case tooMany(String)
     /// None may be; why, in words for a person, without secrets.
     case failed(String)
-    /// None is, and nothing is wrong: the destination takes none yet, or first needs what its samples wait for as well.
+    /// None is stored, and nothing is wrong: the destination takes no ledger yet, or it needs first what its samples
+    /// wait for as well.
     case later
 }
 

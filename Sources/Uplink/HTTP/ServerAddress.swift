@@ -2,7 +2,7 @@ import Foundation
 
 /// Where a broker or a NATS server is, such as `mqtt://host[:port]`, or `tls://host[:port]` with TLS.
 public struct ServerAddress: Sendable, Hashable {
-    /// What is spoken there.
+    /// The protocol of the server.
     public enum Service: Sendable, Hashable {
         /// `mqtt://` and `mqtts://`.
         case mqtt

@@ -5,17 +5,17 @@ import OfflineQueue
 /// The place of the gap ledger at an exchange, as far as it is known.
 enum LedgerPlace {
     case unknown
-    /// There is none, as far as the exchange tells. It is asked again then: it may have become a newer one.
+    /// The exchange takes no ledger. The gateway asks again at that time: the exchange may have been updated.
     case none(until: Uptime)
-    /// The source of this number, under which the exchange keeps the patient's resources that are not its own.
+    /// The number of the `FhirSource` under which the exchange keeps the patient's ledger.
     case source(String)
 
-    /// How long an exchange is believed to take none.
+    /// Until an exchange that takes no ledger is asked again.
     static let noneTime = Duration.seconds(86_400)
 }
 
 extension ExchangeDestination {
-    /// Each entry is a request, of some 20 ms at a small exchange: samples that become due wait for as many at most.
+    /// Each entry is a request of its own: samples that become due wait for so many requests at most.
     public nonisolated var ledgerEntriesMax: Int { 20 }
 
     /// Stores each entry as a FHIR Observation beside the exchange's own. The exchange replaces one that it has by its id.
@@ -43,7 +43,7 @@ extension ExchangeDestination {
                 taken.append(false)
                 refusal = ServerWords.shown(words, hiding: [patient]) ?? "some are refused"
             case .success(.sourceUnknown):
-                // As after a backup that is older: the next time there is a new one.
+                // The exchange may have been restored from an older backup: the next attempt registers the source anew.
                 ledgerPlace = .unknown
                 return .partly(taken, "the exchange does not know their source any more")
             case .failure(let fault): return self.answer(to: fault, taken: taken)
@@ -52,7 +52,7 @@ extension ExchangeDestination {
         return refusal.map { .partly(taken, $0) } ?? .stored
     }
 
-    /// The samples tell of a network that fails.
+    /// Says nothing of a network that fails: the delivery of samples does.
     private func answer(to fault: ExchangeReader.Fault, taken: [Bool]) -> LedgerAnswer {
         let words = self.fault(fault).description
         guard taken.isEmpty else { return .partly(taken, words) }
@@ -102,7 +102,7 @@ private struct OthersDocument: Decodable {
     }
     @IfAny var rest: [IfAny<Side>]?
 
-    /// The header that names the source of one is nowhere but in the documentation of each type.
+    /// Only the documentation of each type names the header.
     var takesObservations: Bool {
         (rest ?? []).compactMap(\.wrappedValue).flatMap { $0.resource ?? [] }
             .compactMap(\.wrappedValue).contains {

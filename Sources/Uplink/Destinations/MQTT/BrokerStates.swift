@@ -15,7 +15,7 @@ public struct BrokerStates: Sendable {
     public struct Gateway: Sendable, Hashable {
         /// Whether its connection stands; nil if the broker does not say.
         public var isOnline: Bool?
-        /// The message at its topic of ``BrokerTopic``; nil if there is none.
+        /// Its last message at the topic of ``BrokerTopic``, if one came.
         public var report: [UInt8]?
         /// Whether what it holds is larger than any report.
         public var isTooLarge = false
