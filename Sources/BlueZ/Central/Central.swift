@@ -47,6 +47,7 @@ public actor Central {
     var adapters: [String: Adapter] = [:]
     var radios: [String: AdapterRadio<String>] = [:]
     var watches: [String: RadioWatch] = [:]
+    var connectWatches: [String: ConnectWatch] = [:]
     /// By the adapters' addresses: what is owed outlives bluetoothd and a re-plug.
     var powers: [String: AdapterPower] = [:]
     var adaptersOwed: Set<String> = []

@@ -9,6 +9,7 @@ extension Central {
         if link.machine.state.name != before.name || link.machine.reason != beforeReason {
             noteAge(of: link)
             noteTrouble(of: link, after: before)
+            noteConnect(of: link, after: before)
             link.reasons.insert(link.machine.reason)
             tell(link)
         }
@@ -62,6 +63,21 @@ extension Central {
             // it may be just slow.
             let isSlow = link.machine.state == .subscribing && !link.hadBond
             link.trouble = isPaired(link) || isSlow ? nil : .bondMissing
+        default: break
+        }
+    }
+
+    /// Keeps the book of whether the adapter connects at all.
+    private func noteConnect(of link: WatchedLink, after before: LinkState) {
+        guard before == .connecting, let adapter = link.adapter, let device = link.device else { return }
+        switch link.machine.reason {
+        case .progress: connectWatches[adapter, default: ConnectWatch()].succeed()
+        case .connectTimeout, .error(.transientRadio):
+            // A sensor that just went away is tried once without having been heard.
+            guard let heard = heardAt[device], heard > link.lostAt ?? .zero else { return }
+            let action = connectWatches[adapter, default: ConnectWatch()]
+                .fail(hasLinks: linkCount(of: adapter) > 0, at: clock.now())
+            perform(action, radioAt: adapter)
         default: break
         }
     }

@@ -125,6 +125,7 @@ extension Central {
         adapters = [:]
         radios = [:]
         watches = [:]
+        connectWatches = [:]
         powers = [:]
         loads = [:]
         devices = [:]
@@ -189,6 +190,7 @@ extension Central {
         adapters[path] = nil
         radios[path] = nil
         watches[path] = nil
+        connectWatches[path] = nil
         loads[path] = nil
         // The debt is remembered by the address.
         powers[address] = nil

@@ -90,7 +90,7 @@ class Fixture:
             is_so = [name for name in ("on_air", "connected", "subscribed") if strap.get(name)]
             if link != "streaming" or (len(is_so) < 3 and address in self.addresses(self.paired)):
                 odd.append(f"{address[-2:]} {link}; the strap: {' '.join(is_so) or 'off'}")
-        return "links: " + (", ".join(odd) or "all streaming")
+        return f"links: {', '.join(odd) or 'all streaming'}; bluetoothd: {self.bluetoothd.where()}"
 
     def restore(self):
         """What a failed test may have left undone, so that the next one is judged by itself."""

@@ -10,6 +10,8 @@ FIRST, SECOND = "02:00:00:00:00:F0", "02:00:00:00:00:F1"
 # has to notice the silence and connect again.
 ADAPTER_BACK_SECONDS_MAX = 30
 ADAPTER_SECONDS_MAX = 20
+# The gateway bears it for 90 s, and its attempts take 8 s each.
+HANGING_SECONDS_MAX = 180
 # Three attempts that are refused, with their pauses.
 FULL_SECONDS_MAX = 30
 # Three attempts leave their gaps, and so does the start before them; a strap that waits leaves one.
@@ -146,4 +148,15 @@ def full_adapter(fixture):
     return f"after {seconds:.0f} s, pair after {answered:.0f}; {more} gaps; streams {back} s after there was a place"
 
 
-TESTS = [full_adapter, adapter_off, adapter_unplugged, second_adapter, two_adapters, renumbered]
+def hanging_adapter(fixture):
+    """An adapter that hears straps and connects to none is power-cycled, and all stream again."""
+    straps = fixture.straps.status()
+    fixture.straps.ask("hang", adapter=0)
+    fixture.straps.ask("drop", fixture.paired)
+    seconds = fixture.expect_streaming(seconds=HANGING_SECONDS_MAX)
+    check(all(now["connects"] > before["connects"]
+              for now, before in zip(fixture.straps.status(), straps) if before["connected"]), "no link was lost")
+    return f"streaming after {seconds} s"
+
+
+TESTS = [full_adapter, hanging_adapter, adapter_off, adapter_unplugged, second_adapter, two_adapters, renumbered]

@@ -219,6 +219,13 @@ class Bluetoothd:
             for path, properties in objects.items()
             if path.count("/") == 4 and properties.get("Connected") == "true"}
 
+    def where(self):
+        """Which adapters discover, and the devices that it takes for connected."""
+        objects = self.objects()
+        discovering = [path[-4:] for path, properties in objects.items() if properties.get("Discovering") == "true"]
+        connected = [path[-2:] for path, properties in objects.items() if properties.get("Connected") == "true"]
+        return f"discovering {discovering}, connected {connected}"
+
     def connect(self, address):
         return self.ask(self.device(address), "org.bluez.Device1.Connect")
 

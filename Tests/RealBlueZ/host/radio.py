@@ -66,6 +66,8 @@ class CentralController(Controller):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.reported, self.accepted, self.links_max = set(), set(), None
+        # It reports adverts, and answers none with a connection until it is reset.
+        self.hangs = False
 
     def hear(self, strap, packet):
         """Takes an advertisement: reports it to a scanning host, answers it if one is wanted."""
@@ -74,7 +76,7 @@ class CentralController(Controller):
         if self.le_scan_enable and (is_accepted or not self.le_scanning_filter_policy & 1):
             self.report(strap, address)
         wanted = self.pending_le_connection
-        if not wanted or not strap.is_connectable or address in self.le_connections:
+        if not wanted or self.hangs or not strap.is_connectable or address in self.le_connections:
             return
         if wanted.peer_address == address or (wanted.initiator_filter_policy == 1 and is_accepted):
             wanted.peer_address = address
@@ -102,6 +104,7 @@ class CentralController(Controller):
 
     def on_hci_reset_command(self, command):
         self.lose_power()
+        self.hangs = False
         return super().on_hci_reset_command(command)
 
     def on_hci_le_set_scan_enable_command(self, command):

@@ -34,6 +34,9 @@ async def answer(line, straps, centrals):
     elif command == "limit":
         centrals[request["adapter"]].links_max = request["links"]
         command, request = "status", {}
+    elif command == "hang":
+        centrals[request["adapter"]].hangs = True
+        command, request = "status", {}
     picked = [straps[i] for i in request.pop("straps", range(len(straps)))]
     if command not in COMMANDS:
         return {"error": f"unknown command {command}"}
