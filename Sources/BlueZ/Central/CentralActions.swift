@@ -114,10 +114,19 @@ extension Central {
         case .finish:
             releaseSlot(of: link)
             forgetPlace(of: link)
-            guard links[link.address] === link else { return }
-            links[link.address] = nil
-            if link.isWantedAgain { begin(anew: link) }
+            // A disconnect that bluetoothd carries out late would end the next link.
+            Task {
+                await link.calls?.value
+                self.finish(link)
+            }
         }
+    }
+
+    private func finish(_ link: WatchedLink) {
+        guard links[link.address] === link else { return }
+        links[link.address] = nil
+        if link.isWantedAgain { begin(anew: link) }
+        settle()
     }
 
     /// A sensor that was let go and is wanted again; if it is paired now, its bond stays.

@@ -181,6 +181,7 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    /// The next try was refused with "Authentication Canceled": a disconnect of the try before ended it.
     @Test("a question without an answer ends it at once, and the next try is a fresh one")
     func unanswered() async throws {
         let stage = try await stage(.passkeyShown(7042))
