@@ -173,9 +173,9 @@ struct StoreFaultTests {
         #expect(balance.refused == [LossReason.storeUnwritable.rawValue: 100])
         #expect(try await queue.audit().isClean)
         let second = try await queue.deliverAll(worn.enrollment.id)
-        #expect(
-            (first + second).map { $0.frame[1] }
-                == (0..<(sent - 100)).map { UInt8($0 % 200) })
+        let frames: [UInt8] = (first + second).map { $0.frame[1] }
+        let expected: [UInt8] = (0..<(sent - 100)).map { UInt8($0 % 200) }
+        #expect(frames == expected)
     }
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
@@ -208,8 +208,9 @@ struct StoreFaultTests {
         #expect(await queue.health().fault == nil)
         let balance = try await queue.balance()
         #expect(balance.stored == sent && balance.refused.isEmpty && balance.isBalanced)
-        let frames = try await queue.deliverAll(worn.enrollment.id).map { $0.frame[1] }
-        #expect(frames == (1...sent).map { UInt8($0 % 200) })
+        let frames: [UInt8] = try await queue.deliverAll(worn.enrollment.id).map { $0.frame[1] }
+        let expected: [UInt8] = (1...sent).map { UInt8($0 % 200) }
+        #expect(frames == expected)
         #expect(try await queue.audit().isClean)
         try await queue.close()
     }

@@ -90,7 +90,8 @@ struct ClockTests {
         let offset = Duration.seconds(1_796_000_000)
         try await second.release(bootID: "boot-1", wallOffset: offset)
         let batch = try await second.nextBatch(enrollment: worn.enrollment.id, limit: 9)
-        #expect(batch.map(\.time) == [.epoch + .seconds(100) + offset])
+        let time = UTC.epoch + .seconds(100) + offset
+        #expect(batch.map(\.time) == [time])
         for boot in ["boot-1", "boot-2", "boot-3"] {
             await #expect(throws: QueueError.self) {
                 try await second.release(bootID: boot, wallOffset: .microseconds(0))
