@@ -25,6 +25,8 @@ struct ModelTests {
         var run = try await ModelRun(seed: seed)
         for step in 0..<300 {
             let name = try await run.step()
+            // A look costs more than a step, and what does not agree once does not later. A replay looks at each.
+            guard step % 3 == 2 || Self.seeds.count == 1 else { continue }
             var balance = try await run.queue.balance()
             balance.oldestUnsent = nil
             #expect(balance == run.model.balance, "seed \(seed), step \(step): \(name)")

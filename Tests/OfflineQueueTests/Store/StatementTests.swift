@@ -48,7 +48,7 @@ import Testing
             let next = try await store.open(clock)
             return try await next.statusSteps()
         }
-        let (few, many) = (try await steps(straps: 50), try await steps(straps: 200))
+        let (few, many) = (try await steps(straps: 25), try await steps(straps: 100))
         // Four times as many, and a sort; the square would be sixteen.
         #expect(many < 6 * few, "\(few) and \(many)")
     }
