@@ -48,10 +48,11 @@ struct IntervalConsentTests {
         try await delivery.checkExactlyOnce(450)
         #expect(try await delivery.queue.balance().delivered == 150)
         #expect(await Self.consentsRead(delivery.exchange) == 1)
-        let values = await delivery.exchange.stored.compactMap {
+        let values: [Double] = await delivery.exchange.stored.compactMap {
             $0.dataPoint["body"]?["rr_interval"]?["value"]?.double
         }
-        #expect(Set(values) == [800 / 1.024, 843 / 1.024])
+        let intervals: Set<Double> = [800 / 1.024, 843 / 1.024]
+        #expect(Set(values) == intervals)
         await delivery.exchange.stop()
     }
 

@@ -107,12 +107,13 @@ private final class ScriptedFirebase: Sendable {
         let uuid = SampleIdentity(runNonce: 7, sample: 1).description
         let digest = FirebaseDocuments.digest(of: uuid)
         let span = #""start":"2025-11-22T08:00:00.123Z","end":"2025-11-22T08:00:00.123Z""#
+        let own = "users/user1/heartRate/1763798400123-\(uuid)"
+        let whole = #"{"bpm":72,\#(span),"sensor":3,"source":"H10","us":1763798400123456}"#
+        let shared = "publicStreams/\(Self.id)/heartRate/1763798400123-\(digest)"
+        let part = #"{"bpm":72,\#(span)}"#
         #expect(
             firebase.state.change { $0.bodies["PATCH /.json"] }
-                == #"{"users/user1/heartRate/1763798400123-\#(uuid)":{"bpm":72,\#(span),"sensor":3,"#
-                + #""source":"H10","us":1763798400123456},"#
-                + #""publicStreams/\#(Self.id)/heartRate/1763798400123-\#(digest)":{"bpm":72,\#(span)}}"#
-        )
+                == #"{"\#(own)":\#(whole),"\#(shared)":\#(part)}"#)
         #expect(
             firebase.state.change { $0.bodies["PUT /publicStreams/\(Self.id)/latest.json"] }
                 == #"{"bpm":72,"us":1763798400123456}"#)
