@@ -94,10 +94,11 @@ public final class FastClock: Sendable {
         put(speed, at: Field.speed)
         reboot()
         let thread = Thread { [weak self] in
+            let watch = ThreadWatch()
             var number = 0
             while let self, !self.isStopped.load(ordering: .relaxed) {
                 number += 1
-                self.tick(number)
+                self.tick(number, watch)
             }
         }
         thread.stackSize = 256 * 1024
@@ -175,7 +176,7 @@ public final class FastClock: Sendable {
     // MARK: How time passes
 
     /// One step: a short sleep, then a wait for who is still at work.
-    private func tick(_ number: Int) {
+    private func tick(_ number: Int, _ watch: ThreadWatch) {
         let began = Uptime.now()
         // Its turn comes after those that are ready to run.
         Task.detached {
@@ -186,11 +187,11 @@ public final class FastClock: Sendable {
         let slept = Uptime.now()
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
         let isAtWork = {
-            Self.hasThread(of: self.process, in: "RD")
-                || self.helpers().contains { Self.hasThread(of: $0, in: "R") }
+            watch.hasThread(of: self.process, in: "RD")
+                || self.helpers().contains { watch.hasThread(of: $0, in: "R") }
         }
         if !wait(atMost: Self.gatewayPatience, while: isAtWork) {
-            wait(atMost: Self.diskPatience) { Self.hasThread(of: process, in: "D") }
+            wait(atMost: Self.diskPatience) { watch.hasThread(of: process, in: "D") }
         }
         noteDeath()
         // A little late is usual; more than that is a pause of the host, which the world skips.
@@ -215,27 +216,6 @@ public final class FastClock: Sendable {
 
     private var process: pid_t { page.load(fromByteOffset: Field.process, as: pid_t.self) }
 
-    /// Whether a thread of a process is in one of these states (proc(5)): R runs or waits for a processor, D waits
-    /// for the disk.
-    private static func hasThread(of process: pid_t, in states: StaticString) -> Bool {
-        guard process > 0, let threads = opendir("/proc/\(process)/task") else { return false }
-        defer { closedir(threads) }
-        while let entry = readdir(threads) {
-            guard entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) else { continue }
-            let thread = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) {
-                    String(cString: $0)
-                }
-            }
-            if let state = state(of: thread, in: dirfd(threads)),
-                memchr(states.utf8Start, CInt(state), states.utf8CodeUnitCount) != nil
-            {
-                return true
-            }
-        }
-        return false
-    }
-
     private func noteDeath() {
         let process = process
         state.withLock { state in
@@ -252,21 +232,10 @@ public final class FastClock: Sendable {
 
     /// One that waits for its parent (Z), or is just going (X), is dead.
     private static func isAlive(_ process: pid_t) -> Bool {
-        state(of: "/proc/\(process)", in: AT_FDCWD).map { !"ZX".utf8.contains($0) } ?? false
-    }
-
-    /// The state of a process or a thread (proc(5)) by its folder in another; nil if there is none. It is asked for
-    /// thousands of times a second, and without the optimizer an array would cost as much as the system calls.
-    private static func state(of folder: String, in parent: CInt) -> UInt8? {
-        let file = openat(parent, "\(folder)/stat", O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { return nil }
+        let file = open("/proc/\(process)/stat", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return false }
         defer { close(file) }
-        // "4194304 (fifteen letters) S 1 …"
-        return withUnsafeTemporaryAllocation(byteCount: 32, alignment: 1) { text in
-            var end = read(file, text.baseAddress, text.count) - 3
-            while end > 0, text[end] != UInt8(ascii: ")") { end -= 1 }
-            return end > 0 ? text[end + 2] : nil
-        }
+        return ThreadWatch.state(in: file).map { !"ZX".utf8.contains($0) } ?? false
     }
 
     // MARK: The machine's clocks
