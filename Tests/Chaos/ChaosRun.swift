@@ -148,7 +148,7 @@ final class ChaosRun: Sendable {
         var wells = 0
         while straps.isSending {
             await clock.sleep(until: clock.seconds + 60)
-            let status = try? await gateway.status()
+            let status = try? await gateway.polledStatus()
             for item in status?.health ?? [] { log.said(item.name) }
             let isWell = status?.well ?? false
             wells = isWell ? wells + 1 : 0

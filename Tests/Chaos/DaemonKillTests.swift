@@ -138,7 +138,7 @@ private struct DaemonKiller {
         var asksToStop = [.checkpoint, .runEnded, .closed].contains(point)
         while await run.gateway.isRunning, run.clock.seconds < end {
             // It may be dead by the time it is asked.
-            if let balance = try? await run.gateway.status().balance {
+            if let balance = try? await run.gateway.polledStatus().balance {
                 acknowledged = (balance.stored, balance.delivered)
             }
             if asksToStop, acknowledged.stored > 0 {

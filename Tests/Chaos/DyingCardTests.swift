@@ -355,7 +355,7 @@ private final class DyingCard {
     private func recordsOn() async throws {
         var before: Int?
         try await eventually("records on") {
-            let status = try await world.gateway.status()
+            let status = try await world.gateway.polledStatus()
             if before == nil { before = status.balance.stored }
             return status.balance.stored > before ?? 0
                 && !status.health.contains { $0.name == "store-unwritable" }

@@ -56,7 +56,7 @@ import Testing
     }
 
     private static func wantsEnrollment(_ run: ChaosRun) async throws -> Bool {
-        try await run.gateway.status().health.contains { $0.name == "enroll-again" }
+        try await run.gateway.polledStatus().health.contains { $0.name == "enroll-again" }
     }
 
     /// Lets the daemon renew its tokens and die at `point`.
@@ -116,7 +116,7 @@ import Testing
             }
             let held = try await run.gateway.status()
             try await Self.eventually("recording goes on", in: run) {
-                try await run.gateway.status().balance.stored > held.balance.stored + 4
+                try await run.gateway.polledStatus().balance.stored > held.balance.stored + 4
             }
             // Frames without a pulse are dropped whatever happens, and on a slow machine there are some by now.
             let dropped = held.balance.dropped.filter { $0.key != "zeroRate" }

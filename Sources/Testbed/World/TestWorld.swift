@@ -36,8 +36,9 @@ package struct TestWorld: Sendable {
     package static let adapter = SimulatedAdapter().address
     /// How long libcurl waits for an answer.
     private static let requestPatience = Duration.seconds(60)
-    /// How often the daemon is asked for its status by who waits for something.
-    private static let pollPause = Duration.milliseconds(50)
+    /// How often the daemon is asked for its status by who waits for something: each time after an eighth of what was
+    /// waited, because an answer costs a debug build more than the straps do meanwhile.
+    private static let pollPause = Duration.milliseconds(50)...Duration.milliseconds(400)
 
     /// The world's time; nil when it is the host's.
     package let clock: FastClock?
@@ -194,16 +195,20 @@ package struct TestWorld: Sendable {
         _ holds: (GatewayStatus) async throws -> Bool
     ) async throws -> GatewayStatus {
         let seconds = seconds ?? Int(120 * (clock?.speed ?? 1))
-        let end = now + Double(seconds)
-        var last: GatewayStatus?
-        repeat {
+        let (began, end) = (ContinuousClock.now, now + Double(seconds))
+        while true {
+            let isLast = now >= end
             let status = try await gateway.polledStatus()
             if try await holds(status) { return status }
-            last = status
-            try await Task.sleep(for: Self.pollPause)
-        } while now < end
-        throw GatewayProcess.Fault(
-            description: "\(what): not within \(seconds) s; \(last?.summary ?? "")")
+            guard !isLast else {
+                throw GatewayProcess.Fault(
+                    description: "\(what): not within \(seconds) s; \(status.summary)")
+            }
+            let (least, most) = (Self.pollPause.lowerBound, Self.pollPause.upperBound)
+            let pause = min(max((ContinuousClock.now - began) / 8, least), most)
+            let left = Duration.seconds(max(end - now, 0) / Double(clock?.speed ?? 1))
+            try await Task.sleep(for: min(pause, max(left, least)))
+        }
     }
 
     /// Waits for so many seconds of the world.
