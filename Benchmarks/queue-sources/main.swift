@@ -80,7 +80,7 @@ func record(
 
 func deliver(_ queue: SampleQueue, _ delivery: Int64) async throws {
     while true {
-        let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
+        let batch = try await queue.nextPending(enrollment: delivery, limit: 100).samples
         if batch.isEmpty { return }
         try await queue.settle(
             enrollment: delivery, batch.map { SettledSample($0, .delivered) },
@@ -176,7 +176,7 @@ func destinations(_ directory: String, _ count: Int) async throws {
         for _ in 0..<count / 100 {
             try await record(queue, assignments, 100)
             for delivery in deliveries {
-                let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
+                let batch = try await queue.nextPending(enrollment: delivery, limit: 100).samples
                 let outcomes = batch.map { SettledSample($0, .delivered) }
                 let upload = UploadRecord(batch, outcome: "delivered")
                 // As the runner does: most further destinations know a repetition whenever it comes.
@@ -214,7 +214,7 @@ func opening(_ directory: String) async throws {
     let delivery = try await queue.enrollments().first?.id ?? 0
     var rows = 0
     let batch = try await seconds {
-        rows = try await queue.nextBatch(enrollment: delivery, limit: 100).count
+        rows = try await queue.nextPending(enrollment: delivery, limit: 100).samples.count
     }
     let balance = try await seconds { rows += try await queue.balance().pending }
     print("backlog_rows", rows - 100)
@@ -222,7 +222,7 @@ func opening(_ directory: String) async throws {
     print("next_batch_ms", batch * 1e3)
     print("balance_ms", balance * 1e3)
     for _ in 0..<100 {
-        let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
+        let batch = try await queue.nextPending(enrollment: delivery, limit: 100).samples
         try await queue.settle(enrollment: delivery, batch.map { SettledSample($0, .delivered) })
     }
     print("resident_kib", proc("status", "VmHWM"))

@@ -108,6 +108,33 @@ final class TestStore: Sendable {
 }
 
 extension SampleQueue {
+    /// The next samples of a delivery.
+    func nextBatch(
+        enrollment: Int64, limit: Int, of patients: PatientFilter = .all
+    ) throws(QueueError) -> [PendingSample] {
+        try nextPending(enrollment: enrollment, limit: limit, of: patients).samples
+    }
+
+    /// How much of a UTC day there is data for, over all assignments of a scope.
+    func coverage(
+        of scope: BalanceScope, dayStartingAt day: UTC
+    ) throws(QueueError) -> Coverage {
+        let now = clock.read().uptime
+        let (condition, arguments) = Self.assignments(of: scope)
+        return try read("read coverage") { db in
+            let boots = try Boots(db)
+            let unstored = Dictionary(grouping: try unstoredGaps(db, at: now), by: \.assignment)
+            var coverage = Coverage(dayStart: day)
+            let rows = try Row.fetchAll(
+                db, sql: "SELECT a.* FROM assignment a WHERE \(condition) ORDER BY a.id",
+                arguments: arguments)
+            for row in rows {
+                coverage.add(try timeLine(db, of: row, now: now, unstored: unstored).spans(boots))
+            }
+            return coverage
+        }
+    }
+
     /// Takes over one frame.
     func append(_ arrival: Arrival) throws(QueueError) {
         try append(contentsOf: CollectionOfOne(arrival))

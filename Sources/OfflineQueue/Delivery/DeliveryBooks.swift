@@ -4,7 +4,7 @@ import GRDB
 /// The books of one destination in one segment: the only statements that move them.
 ///
 /// Those of the assignment's own destination are columns of `segment` and the table `dead_letter`; those of
-/// a further one are in `further_delivery` and `further_dead_letter` (``Schema/version6``).
+/// a further one are in `further_delivery` and `further_dead_letter` (``Schema``).
 struct DeliveryBooks: Sendable, Hashable {
     let segment: Int64
     /// The enrollment of a further destination; nil: the assignment's own.
@@ -108,13 +108,13 @@ struct DeliveryBooks: Sendable, Hashable {
     // MARK: - Dead letters
 
     func insertLetter(
-        _ db: Database, of sample: SettledSample, reason: String, diagnostics: String, wall: UTC?
+        _ db: Database, of sample: Int64, reason: String, diagnostics: String = "",
+        wall: UTC? = nil, sentAs: String? = nil
     ) throws {
         let columns = "sample, segment, reason, diagnostics, died_wall_us, sent_as"
         let arguments: StatementArguments = [
-            sample.id, segment, reason.bounded,
-            String(diagnostics.prefix(SampleQueue.diagnosticsCharactersMax)), wall,
-            sample.sentAs?.bounded,
+            sample, segment, reason.bounded,
+            String(diagnostics.prefix(SampleQueue.diagnosticsCharactersMax)), wall, sentAs?.bounded,
         ]
         if let further {
             try db.cachedStatement(
@@ -261,6 +261,14 @@ struct DeliveryBooks: Sendable, Hashable {
 
     // MARK: - Where they stand
 
+    /// The books of every destination in every segment; `further` is NULL for the assignment's own.
+    static let allSQL = """
+        (SELECT id AS segment, NULL AS further, settled_through, 0 AS before, delivered, dead, dropped
+            FROM segment
+        UNION ALL SELECT segment, destination, settled_through, before, delivered, dead, dropped
+            FROM further_delivery)
+        """
+
     private var table: String { further == nil ? "segment" : "further_delivery" }
     private var row: String { further == nil ? "id = ?" : "segment = ? AND destination = ?" }
     private var rowArguments: StatementArguments {
@@ -303,8 +311,7 @@ extension Database {
             self,
             sql: """
                 SELECT s.id, d.further, d.settled_through, s.last_sample
-                FROM (SELECT id AS segment, NULL AS further, settled_through FROM segment
-                    UNION ALL SELECT segment, destination, settled_through FROM further_delivery) d
+                FROM \(DeliveryBooks.allSQL) d
                 JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
                 WHERE d.settled_through < s.last_sample AND \(condition)
                 """, arguments: arguments

@@ -4,7 +4,7 @@ import GRDB
 /// The work that the deliveries have under way: samples they were given, requests, outcomes that the store does not have yet,
 /// and patients whose samples they keep back.
 struct OpenDeliveries: Sendable {
-    private var lent = LentSamples()
+    var lent = LentSamples()
     /// The last request of each delivery that sent one in this run.
     private var requests: [Int64: Request] = [:]
     private var requestsBefore: [Int64: Request] = [:]
@@ -16,21 +16,6 @@ struct OpenDeliveries: Sendable {
     /// Why single patients' samples are held, by delivery and patient. In memory only: after a start the first
     /// refusal says it again.
     private(set) var patientHolds: [Int64: [String: String]] = [:]
-
-    // MARK: - Samples under way
-
-    /// These samples are the delivery's newest batch.
-    mutating func lend(_ samples: [PendingSample], to enrollment: Int64) {
-        lent.lend(samples, to: enrollment)
-    }
-
-    /// These samples were dropped, some perhaps while they are under way.
-    mutating func drop(_ ranges: [DroppedRange]) { lent.drop(ranges) }
-
-    /// A further destination of an assignment has become its own one.
-    mutating func makeOwn(_ enrollment: Int64, of assignment: Int64) {
-        lent.makeOwn(enrollment, of: assignment)
-    }
 
     // MARK: - Requests
 
@@ -89,13 +74,6 @@ struct OpenDeliveries: Sendable {
         unwritten[enrollment] = outcomes
     }
 
-    /// Writes outcomes of one delivery in the transaction of `db`.
-    func write(
-        _ outcomes: UnwrittenOutcomes, of enrollment: Int64, _ db: Database, wall: UTC?
-    ) throws {
-        try outcomes.settle(db, enrollment, lent, wall: wall)
-    }
-
     /// Writes what waits along with something else, as far as it fits the books.
     func writeAlong(_ db: Database, wall: UTC?) throws -> [Int64: UnwrittenOutcomes] {
         guard takesOutcomesAlong else { return [:] }
@@ -105,8 +83,7 @@ struct OpenDeliveries: Sendable {
     /// The store has these outcomes of one delivery.
     mutating func written(_ outcomes: UnwrittenOutcomes, of enrollment: Int64) {
         takesOutcomesAlong = true
-        lent.settled(outcomes.samples, by: enrollment)
-        FaultPoint.settled.reach()
+        writtenAlong([enrollment: outcomes])
     }
 
     /// The same for those that went along.

@@ -8,14 +8,7 @@ extension SampleQueue {
     ///
     /// Only samples whose time is trusted. Asking again gives the same samples until they
     /// are settled. A row that fails its checksum is settled here, as a dead letter "damaged".
-    public func nextBatch(
-        enrollment: Int64, limit: Int, of patients: PatientFilter = .all
-    ) throws(QueueError) -> [PendingSample] {
-        try nextPending(enrollment: enrollment, limit: limit, of: patients).samples
-    }
-
-    /// The same, and whether more may wait behind them: `limit` was reached, or a damaged row comes
-    /// next.
+    /// Says as well whether more may wait behind them: `limit` was reached, or a damaged row comes next.
     public func nextPending(
         enrollment: Int64, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> (samples: [PendingSample], hasMore: Bool) {
@@ -28,7 +21,7 @@ extension SampleQueue {
                 try Self.walk(db, enrollment: enrollment, limit: limit, patients)
             }
             guard walk.samples.isEmpty, let damaged = walk.damaged else {
-                deliveries.lend(walk.samples, to: enrollment)
+                deliveries.lent.lend(walk.samples, to: enrollment)
                 return (walk.samples, walk.samples.count >= limit || walk.damaged != nil)
             }
             try settle(enrollment: enrollment, [damaged], upload: nil)
@@ -45,10 +38,17 @@ extension SampleQueue {
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
     ) throws(QueueError) {
         try settleUnwritten(enrollment)
-        let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
+        try write(
+            UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? []), of: enrollment
+        )
+    }
+
+    private func write(
+        _ outcomes: UnwrittenOutcomes, of enrollment: Int64
+    ) throws(QueueError) {
         let wall = clock.read().trustedWall
         try write("settle samples") { [deliveries] db in
-            try deliveries.write(outcomes, of: enrollment, db, wall: wall)
+            try outcomes.settle(db, enrollment, deliveries.lent, wall: wall)
         }
         deliveries.written(outcomes, of: enrollment)
     }
@@ -70,18 +70,14 @@ extension SampleQueue {
     /// samples are delivered again.
     func settleUnwritten(_ enrollment: Int64) throws(QueueError) {
         guard let outcomes = deliveries.takeUnwritten(of: enrollment) else { return }
-        let wall = clock.read().trustedWall
         do throws(QueueError) {
-            try write("settle samples") { [deliveries] db in
-                try deliveries.write(outcomes, of: enrollment, db, wall: wall)
-            }
+            try write(outcomes, of: enrollment)
         } catch {
             if [.diskFull, .inputOutput, .readOnly].contains(error.code) {
                 deliveries.putBack(outcomes, of: enrollment)
             }
             throw error
         }
-        deliveries.written(outcomes, of: enrollment)
     }
 
     /// Notes, durably, that this delivery sends requests.
@@ -137,8 +133,6 @@ extension SampleQueue {
         var samples: [PendingSample] = []
         /// The row at which the walk stopped because its checksum does not match.
         var damaged: SettledSample?
-
-        init(_ key: StoreKey) { self.key = key }
     }
 
     private static func walk(
@@ -147,7 +141,7 @@ extension SampleQueue {
         let segments = try PendingSegment.all(db, enrollment: enrollment)
             .filter { patients.admits($0.patient) }
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
-        var walk = Walk(try db.storeKey())
+        var walk = Walk(key: try db.storeKey())
         var clocks = BootClocks(db)
         for sql in requeuedSQL {
             let requeued = try Row.fetchCursor(

@@ -43,15 +43,6 @@ private struct HistoryWalk {
     let last: Int64
     let wallOffset: WallOffset?
 
-    private static let nextSQL = """
-        SELECT \(SampleColumn.list) FROM sample
-        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT 1
-        """
-    private static let rangeSQL = """
-        SELECT \(SampleColumn.list) FROM sample
-        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id
-        """
-
     func rows(
         _ db: Database, after first: Int64, in span: Range<UTC>,
         _ body: (UTC, SampleRow) -> Void
@@ -62,7 +53,8 @@ private struct HistoryWalk {
         while behind - before > 1 {
             let middle = before + (behind - before) / 2
             let row = try Row.fetchOne(
-                db.cachedStatement(sql: Self.nextSQL), arguments: [middle, last, segment])
+                db.cachedStatement(sql: SampleColumn.rowsOfSegment),
+                arguments: [middle, last, segment, 1])
             guard let sample = row.map(SampleRow.init), let time = time(sample),
                 time < span.lowerBound
             else {
@@ -74,7 +66,8 @@ private struct HistoryWalk {
         }
         let key = try db.storeKey()
         let rows = try Row.fetchCursor(
-            db.cachedStatement(sql: Self.rangeSQL), arguments: [before, last, segment])
+            db.cachedStatement(sql: SampleColumn.rowsOfSegment),
+            arguments: [before, last, segment, -1])
         while let row = try rows.next() {
             let sample = SampleRow(row)
             guard sample.isIntact(key), let time = time(sample) else { continue }

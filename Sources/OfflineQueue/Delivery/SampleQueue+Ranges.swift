@@ -25,13 +25,13 @@ extension SampleQueue {
     /// most of each; those put back from the dead letters come first, then the segments, oldest
     /// first, until there are `limit` samples.
     ///
-    /// Otherwise as ``nextBatch(enrollment:limit:of:)``. It is for destinations that make one data point of many
+    /// Otherwise as ``nextPending(enrollment:limit:of:)``. It is for destinations that make one data point of many
     /// samples: a segment with few samples does not wait behind others with many.
     public func nextRanges(
         enrollment: Int64, perSegment: Int, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> [PendingRange] {
         try settleUnwritten(enrollment)
-        // As in nextBatch: each turn settles one damaged row.
+        // As in nextPending: each turn settles one damaged row.
         for _ in 0..<Self.batchSamplesMax {
             let found = try read("read ranges") { [nonce = run.nonce] db in
                 try Self.ranges(
@@ -39,7 +39,7 @@ extension SampleQueue {
                     patients, runNonce: nonce)
             }
             guard let damaged = found.damaged else {
-                deliveries.lend(found.ranges.flatMap(\.samples), to: enrollment)
+                deliveries.lent.lend(found.ranges.flatMap(\.samples), to: enrollment)
                 return found.ranges
             }
             try settle(enrollment: enrollment, [damaged], upload: nil)
@@ -65,7 +65,7 @@ extension SampleQueue {
 
         var clocks = BootClocks(db)
         let key = try db.storeKey()
-        var requeued = Walk(key)
+        var requeued = Walk(key: key)
         for sql in requeuedSQL {
             let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [enrollment])
             while requeued.samples.count < perSegment, requeued.damaged == nil,
@@ -76,7 +76,7 @@ extension SampleQueue {
                 else { continue }
                 if let last = requeued.samples.last, last.segmentID != segment.id {
                     _ = add(requeued, isEnded: true)
-                    requeued = Walk(key)
+                    requeued = Walk(key: key)
                 }
                 requeued.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
             }
@@ -88,11 +88,12 @@ extension SampleQueue {
             .filter { patients.admits($0.patient) }
             .sorted { $0.pending.lowerBound < $1.pending.lowerBound }
         for segment in segments where count < limit {
-            var walk = Walk(key)
+            var walk = Walk(key: key)
             let rows = try Row.fetchCursor(
-                db.cachedStatement(sql: rangeSQL),
+                db.cachedStatement(sql: SampleColumn.rowsOfSegment),
                 arguments: [
-                    segment.pending.lowerBound, segment.pending.upperBound, segment.id, perSegment,
+                    segment.pending.lowerBound &- 1, segment.pending.upperBound, segment.id,
+                    perSegment,
                 ])
             while walk.damaged == nil, let row = try rows.next() {
                 walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
@@ -103,9 +104,4 @@ extension SampleQueue {
         }
         return (ranges, nil)
     }
-
-    static let rangeSQL = """
-        SELECT \(SampleColumn.list) FROM sample
-        WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id LIMIT ?
-        """
 }

@@ -61,7 +61,8 @@ struct Settlement {
             case .dead(let reason, let diagnostics):
                 dead += 1
                 try books.insertLetter(
-                    db, of: sample, reason: reason, diagnostics: diagnostics, wall: wall)
+                    db, of: sample.id, reason: reason, diagnostics: diagnostics, wall: wall,
+                    sentAs: sample.sentAs)
             }
         }
         for (reason, count) in dropped.sorted(by: { $0.key < $1.key }) {

@@ -43,19 +43,10 @@ struct GapLedgers: Sendable {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
-    /// The store's part of this one is not known.
-    mutating func doubt(_ assignment: Int64) { kept[assignment]?.doubt() }
-
     /// Forgets those of other assignments than these.
     mutating func keep(only assignments: Set<Int64>) {
         kept = kept.filter { assignments.contains($0.key) }
         events.removeAll { !assignments.contains($0.assignment) }
-    }
-
-    /// Whether it ends behind frames that wait.
-    func isEnding(_ assignment: Int64) -> Bool {
-        kept[assignment]?.isEnded != false
-            || events.contains { $0.assignment == assignment && $0.kind == .end }
     }
 
     /// The cause that was noted last of an open assignment.
@@ -68,7 +59,7 @@ struct GapLedgers: Sendable {
 
     /// The store is another one, which has nothing of them.
     mutating func doubtAll() {
-        for id in kept.keys { kept[id]?.doubt() }
+        for id in kept.keys { kept[id]?.ledger.doubt() }
     }
 
     /// Up to when the store before had all of an assignment; nil without a ledger.

@@ -52,8 +52,6 @@ public struct Coverage: Sendable, Hashable {
         expectedSeconds > 0 ? min(100, 100 * coveredSeconds / expectedSeconds) : nil
     }
 
-    init(dayStart: UTC) { self.dayStart = dayStart }
-
     /// Adds one assignment's spans, which follow one another without holes, as far as they lie in the day.
     mutating func add(_ spans: [TimeSpan]) {
         let dayEnd = dayStart + Self.day

@@ -34,9 +34,6 @@ struct KeptLedger: Sendable {
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
-    /// A failed commit may be in the store, with what it wrote of this ledger.
-    mutating func doubt() { ledger.doubt() }
-
     mutating func end(at uptime: Uptime) {
         ledger.end(at: uptime)
         isEnded = true

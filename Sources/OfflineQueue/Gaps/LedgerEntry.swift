@@ -25,24 +25,14 @@ public struct LedgerEntry: Sendable, Hashable {
     public let content: Content
     /// Where the destination goes on after it.
     let cursor: LedgerCursor
+}
 
+extension LedgerEntry {
     /// An entry that no store has, such as an invented one.
     public init(id: String, sensorID: Int64, patient: String?, _ content: Content) {
         self.init(
-            id: id, assignmentID: 0, sensorID: sensorID, patient: patient, content,
+            id: id, assignmentID: 0, sensorID: sensorID, patient: patient, content: content,
             cursor: LedgerCursor())
-    }
-
-    init(
-        id: String, assignmentID: Int64, sensorID: Int64, patient: String?, _ content: Content,
-        cursor: LedgerCursor
-    ) {
-        self.id = id
-        self.assignmentID = assignmentID
-        self.sensorID = sensorID
-        self.patient = patient
-        self.content = content
-        self.cursor = cursor
     }
 }
 

@@ -40,11 +40,8 @@ extension [Int64: KeptLedger] {
                 next = events.next()
             }
             let uptime = arrival.uptime
-            if index >= storedCount {
-                self[arrival.assignmentID]?.ledger.frame(without: .queueFull, at: uptime)
-            } else if arrival.faultStored != nil {
-                self[arrival.assignmentID]?.ledger.frame(without: .undecodable, at: uptime)
-            } else if let cause = arrival.lacking {
+            let lacking = arrival.faultStored != nil ? GapCause.undecodable : arrival.lacking
+            if let cause = index >= storedCount ? .queueFull : lacking {
                 self[arrival.assignmentID]?.ledger.frame(without: cause, at: uptime)
             } else if arrival.isLate {
                 self[arrival.assignmentID]?.ledger.lateSample(at: uptime)

@@ -112,31 +112,10 @@ extension SampleQueue {
         }
     }
 
-    /// How much of a UTC day there is data for, over all assignments of `scope`: a strap's, say.
+    /// How much of a UTC day there is data for of every sensor that was worn, by its number, in one walk through the gaps
+    /// that matter to the day.
     ///
     /// Time is counted by the newest trusted reading of each boot's clock.
-    public func coverage(
-        of scope: BalanceScope, dayStartingAt day: UTC
-    ) throws(QueueError) -> Coverage {
-        let now = clock.read().uptime
-        let (condition, arguments) = Self.assignments(of: scope)
-        return try read("read coverage") { db in
-            let boots = try Boots(db)
-            let unstored = Dictionary(
-                grouping: try unstoredGaps(db, at: now), by: \.assignment)
-            var coverage = Coverage(dayStart: day)
-            let rows = try Row.fetchAll(
-                db, sql: "SELECT a.* FROM assignment a WHERE \(condition) ORDER BY a.id",
-                arguments: arguments)
-            for row in rows {
-                coverage.add(
-                    try timeLine(db, of: row, now: now, unstored: unstored).spans(boots))
-            }
-            return coverage
-        }
-    }
-
-    /// The same of every sensor that was worn, by its number, in one walk through the gaps that matter to the day.
     public func coverages(dayStartingAt day: UTC) throws(QueueError) -> [Int64: Coverage] {
         let now = clock.read().uptime
         return try read("read coverage") { db in

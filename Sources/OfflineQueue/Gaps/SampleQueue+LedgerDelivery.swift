@@ -136,9 +136,8 @@ private struct LedgerLine {
             entries.append(
                 LedgerEntry(
                     id: "\(boots.id(gap.from.boot))-\(gap.from.uptime.microseconds)-\(id)",
-                    assignmentID: id,
-                    sensorID: sensor, patient: patient,
-                    .gap(
+                    assignmentID: id, sensorID: sensor, patient: patient,
+                    content: .gap(
                         told.cause, from: told.from, until: told.until, length: told.duration),
                     cursor: next))
         }
@@ -167,8 +166,8 @@ private struct LedgerLine {
             next.day = day
             return LedgerEntry(
                 id: "\(boots.id(begin.boot))-\(begin.uptime.microseconds)-\(id)-\(day)",
-                assignmentID: id,
-                sensorID: sensor, patient: patient, .coverage(day: day, coverage), cursor: next)
+                assignmentID: id, sensorID: sensor, patient: patient,
+                content: .coverage(day: day, coverage), cursor: next)
         }
     }
 }

@@ -67,7 +67,7 @@ extension SampleQueue {
                     """, arguments: [assignment, destination])
             return dropped
         }
-        deliveries.drop(dropped)
+        deliveries.lent.drop(dropped)
         segments.close(assignment)
     }
 

@@ -29,7 +29,7 @@ extension SampleQueue {
             }
             return (assignments, isEmpty, dropped)
         }
-        deliveries.drop(dropped)
+        deliveries.lent.drop(dropped)
         guard isEmpty else { return false }
         if erasure.patient == nil { try removeEverywhere(destination: erasure.enrollment) }
         keepSidecar(try eraseRegistry(erasure, condition, arguments), copies: 2)
@@ -71,7 +71,7 @@ extension SampleQueue {
             db,
             sql: """
                 SELECT s.id, s.pruned_through, \(Pruning.floorSQL) AS floor, s.wall_offset_us
-                \(segmentJoins) WHERE s.pruned_through < floor AND \(condition)
+                \(BooksView.own.sql) WHERE s.pruned_through < floor AND \(condition)
                 """, arguments: arguments)
         var pruned = 0
         for segment in settled where pruned < pruneRowsMax {

@@ -163,7 +163,7 @@ extension SampleQueue {
 
     /// Holds a whole delivery for a reason a person can mend, or with nil releases it.
     ///
-    /// A hold is the books' word for the delivery's backlog. ``nextBatch(enrollment:limit:of:)`` still
+    /// A hold is the books' word for the delivery's backlog. ``nextPending(enrollment:limit:of:)`` still
     /// answers, so that the delivery can probe whether the reason is gone.
     public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
         let wall = clock.read().trustedWall
@@ -274,7 +274,7 @@ extension SampleQueue {
             return (ended, try also(db.assignment(id)))
         }
         assignmentIDs.insert(assignment.id)
-        if let enrollment { deliveries.makeOwn(enrollment, of: assignment.id) }
+        if let enrollment { deliveries.lent.makeOwn(enrollment, of: assignment.id) }
         if !further.isEmpty { segments.close(assignment.id) }
         return (sensor, assignment)
     }
@@ -298,7 +298,7 @@ extension SampleQueue {
             _ = try db.bind(id, to: enrollment, patient)
             return try Self.unsent(db, of: id)
         }
-        deliveries.makeOwn(enrollment, of: id)
+        deliveries.lent.makeOwn(enrollment, of: id)
         return samples
     }
 

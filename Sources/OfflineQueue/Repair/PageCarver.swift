@@ -102,8 +102,7 @@ enum PageCarver {
             return row(rowID, PageReader(page, from: reader.at, to: end)).map { ($0, end - offset) }
         }
         guard let overflow, end + 4 <= page.count else { return nil }
-        let next = page[end..<(end + 4)].reduce(0) { $0 << 8 | UInt32($1) }
-        guard let rest = overflow(next, Int(length) - here) else { return nil }
+        guard let rest = overflow(page.number(at: end), Int(length) - here) else { return nil }
         let payload = page[reader.at..<end] + rest
         return row(rowID, PageReader(Array(payload), from: 0, to: payload.count))
             .map { ($0, end + 4 - offset) }

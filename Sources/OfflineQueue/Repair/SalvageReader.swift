@@ -29,29 +29,22 @@ public final class SalvageReader {
         Unread(
             damaged: damaged.count { !seen.contains(Int($0)) }, orphaned: orphaned,
             strangers: strangerLines, last: Int64(seen.last ?? 0),
-            isReadable: log.unreadable == nil && position.fault == nil && isReadable)
+            isReadable: pages.log.unreadable == nil && position.fault == nil && isReadable)
     }
 
     /// Gaps of the broken store.
     private let gaps: [SalvageSource.Values]
-    private let log: WriteAheadLog
     private let pages: StorePages
-    private let overflow: PageCarver.Overflow
     private let view: SalvageView?
     private let database: DatabaseQueue?
     private let source: SalvageSource
     /// Of the stores whose rows may be here, the sidecar's first.
     private let keys: [StoreKey]
-    private let hasSidecar: Bool
     private let erased: Set<Int64>
     /// The highest number of a segment at the last erasure; 0 if nobody was erased, or nobody knows.
     private let erasedThrough: Int64
     private let letters: [Int64: [ExportedLetters.Place: Bool]]
-    private struct Segment {
-        let row: SegmentRow
-        let exported: ExportedSegment
-    }
-    private var segments: [Int64: Segment?] = [:]
+    private var segments: [Int64: SalvageSource.Segment?] = [:]
     private var seen = IndexSet()
     private var strangers = IndexSet()
     private var strangerLines = 0
@@ -79,23 +72,19 @@ public final class SalvageReader {
 
     init(path: String, sidecar: Sidecar?) throws(QueueError) {
         guard StoreFile.isThere(path) else { throw QueueError(errno: ENOENT, "salvage store") }
-        let log = WriteAheadLog(of: path, readsIndex: true)
-        self.log = log
-        pages = StorePages(path: path, log)
-        overflow = pages.overflow(log)
-        view = SalvageView(of: path, log)
+        pages = StorePages(of: path, WriteAheadLog(of: path, readsIndex: true))
+        view = SalvageView(pages)
         database = view?.open()
         do throws(QueueError) {
-            source = try SalvageSource(path: path, log: log, database, sidecar)
+            source = try SalvageSource(pages, database, sidecar)
         } catch {
             try? database?.close()
             view?.remove()
             throw error
         }
-        hasSidecar = sidecar != nil
         var keys: [StoreKey] = []
         let found = [sidecar?.store, source.storeID].compactMap { $0.map(StoreKey.init(storeID:)) }
-        for key in found + pages.marks(log).map(StoreKey.init(mark:)) where !keys.contains(key) {
+        for key in found + pages.marks.map(StoreKey.init(mark:)) where !keys.contains(key) {
             keys.append(key)
         }
         self.keys = keys
@@ -105,7 +94,7 @@ public final class SalvageReader {
             // The numbers of boots may be others there.
             var gap = $0.value
             for name in ["from_boot", "until_boot"] {
-                gap[name] = SegmentRow.number(gap, name).flatMap { boots[$0]?["boot_id"] }
+                gap[name] = gap.number(name).flatMap { boots[$0]?["boot_id"] }
             }
             return gap
         }
@@ -115,18 +104,18 @@ public final class SalvageReader {
             ?? SalvageSource.erasedAssignments(source.unnumbered["erased_number"] ?? [])
         let numbers = source.isComplete ? source.unnumbered["erased_until"] ?? [] : []
         erasedThrough =
-            numbers.first { $0["kind"].flatMap(String.fromDatabaseValue) == "segment" }
-            .flatMap { SegmentRow.number($0, "number") } ?? 0
+            numbers.first { $0.value("kind") == "segment" }
+            .flatMap { $0.number("number") } ?? 0
         var letters: [Int64: [ExportedLetters.Place: Bool]] = [:]
         for (id, row) in source.rows["dead_letter"] ?? [:] {
-            letters[id, default: [:]][.own] = SegmentRow.number(row, "is_requeued") != 0
+            letters[id, default: [:]][.own] = row.number("is_requeued") != 0
         }
         for row in (source.rows["further_dead_letter"] ?? [:]).values {
-            guard let id = SegmentRow.number(row, "sample"),
-                let destination = SegmentRow.number(row, "destination")
+            guard let id = row.number("sample"),
+                let destination = row.number("destination")
             else { continue }
             letters[id, default: [:]][.further(destination)] =
-                SegmentRow.number(row, "is_requeued") != 0
+                row.number("is_requeued") != 0
         }
         self.letters = source.isPure ? letters : [:]
         if database == nil { cursor = nil }
@@ -178,7 +167,7 @@ public final class SalvageReader {
             let rows: [SampleRow]
             if let cursor {
                 rows = fetch(after: cursor)
-            } else if let pages = pages.next(&position, log) {
+            } else if let pages = pages.next(&position) {
                 rows = pages.flatMap(carve).sorted { $0.id < $1.id }
             } else {
                 return nil
@@ -191,9 +180,8 @@ public final class SalvageReader {
     /// Frames that no measurement could be read from, with the fault of each.
     private func undecodable() -> [(frame: ImportLine, fault: String)] {
         (source.rows["undecodable"] ?? [:]).sorted { $0.key < $1.key }.compactMap { _, row in
-            guard let uptime = row["uptime_us"].flatMap(Uptime.fromDatabaseValue),
-                let fault = row["fault"].flatMap(String.fromDatabaseValue),
-                let frame = row["frame"].flatMap(Data.fromDatabaseValue)
+            guard let uptime: Uptime = row.value("uptime_us"),
+                let fault: String = row.value("fault"), let frame: Data = row.value("frame")
             else { return nil }
             return frameWithoutNumber(row, uptime, [UInt8](frame)).map { ($0, fault) }
         }
@@ -210,12 +198,11 @@ public final class SalvageReader {
     /// Those of the files, which no line tells of.
     private func refused() -> [Refused] {
         (source.unnumbered["loss"] ?? []).compactMap { row in
-            guard let reason = row["reason"].flatMap(String.fromDatabaseValue),
-                row["kind"].flatMap(String.fromDatabaseValue) == LossKind.refused.rawValue,
-                let count = SegmentRow.number(row, "count"), (1...Int64(Int32.max)).contains(count),
-                let id = SegmentRow.number(row, "segment"),
-                let uptime = source.rows["segment"]?[id]?["last_uptime_us"]
-                    .flatMap(Uptime.fromDatabaseValue)
+            guard let reason: String = row.value("reason"),
+                row.value("kind") == LossKind.refused.rawValue,
+                let count = row.number("count"), (1...Int64(Int32.max)).contains(count),
+                let id = row.number("segment"),
+                let uptime: Uptime = source.rows["segment"]?[id]?.value("last_uptime_us")
             else { return nil }
             return frameWithoutNumber(row, uptime, []).map {
                 Refused(frame: $0, reason: reason, count: Int(count))
@@ -237,26 +224,26 @@ public final class SalvageReader {
     var rest: Rest {
         let last = source.ownRuns.max { $0.key < $1.key }?.value ?? [:]
         return Rest(
-            unread: unread, refused: refused(), lastNonce: SegmentRow.number(last, "nonce"),
-            lastEnd: last["ended_uptime_us"].flatMap(Uptime.fromDatabaseValue),
+            unread: unread, refused: refused(), lastNonce: last.number("nonce"),
+            lastEnd: last.value("ended_uptime_us"),
             isWhole: source.isComplete && isTreeSound && handed == booked)
     }
 
     /// The samples that the store has by its own books: of a page of zeros nothing else says that it had any.
     private var booked: Int64 {
         (source.rows["segment"] ?? [:]).values.reduce(0) { sum, row in
-            guard let assignment = SegmentRow.number(row, "assignment"),
+            guard let assignment = row.number("assignment"),
                 !erased.contains(assignment)
             else { return sum }
-            return sum &+ (SegmentRow.number(row, "stored") ?? 0)
-                &- (SegmentRow.number(row, "pruned") ?? 0)
+            return sum &+ (row.number("stored") ?? 0)
+                &- (row.number("pruned") ?? 0)
         }
     }
 
     private func frameWithoutNumber(
         _ row: SalvageSource.Values, _ uptime: Uptime, _ frame: [UInt8]
     ) -> ImportLine? {
-        guard source.isPure, let key = keys.first, let id = SegmentRow.number(row, "segment"),
+        guard source.isPure, let key = keys.first, let id = row.number("segment"),
             let segment = segment(id)?.exported, !erased.contains(segment.assignmentID)
         else { return nil }
         let sample = SampleRow(
@@ -298,7 +285,8 @@ public final class SalvageReader {
         // The log has its length from the start, of zeros.
         guard page.bytes.contains(where: { $0 != 0 }) else { return [] }
         // A sample's checksum says whether what it goes on with is still its own.
-        let (rows, isWhole) = PageCarver.rows(of: page.bytes, isFirst: page.isFirst, overflow)
+        let (rows, isWhole) = PageCarver.rows(
+            of: page.bytes, isFirst: page.isFirst, pages.overflow)
         var found = rows.compactMap { SampleRow($0) }
         if !isWhole {
             found += PageCarver.candidates(in: page.bytes, values: SampleColumn.count)
@@ -316,16 +304,16 @@ public final class SalvageReader {
             return nil
         }
         // A row of another store goes by a segment of that one.
-        let isOurs = !hasSidecar || key == keys.first
+        let isOurs = !source.hasSidecar || key == keys.first
         let number = Int(sample.id)
         guard !(isOurs ? seen : strangers).contains(number) else { return nil }
-        let segment = isOurs ? segment(sample.segment) : stranger(sample.segment)
+        let segment = isOurs ? segment(sample.segment) : source.stranger(sample.segment)
         // Its insertion was never committed; the bytes only happen to be there. Where a segment ends that may be an older
         // state of itself, nobody knows.
         if let segment, source.isComplete, sample.id > segment.row.lastSample { return nil }
         if isOurs { seen.insert(number) } else { strangers.insert(number) }
         if isOurs, let row = source.rows["segment"]?[sample.segment],
-            let assignment = SegmentRow.number(row, "assignment"), erased.contains(assignment)
+            let assignment = row.number("assignment"), erased.contains(assignment)
         {
             return nil
         }
@@ -344,78 +332,11 @@ public final class SalvageReader {
     /// The key with which it is intact; nil if it is damaged.
     private func key(of sample: SampleRow) -> StoreKey? { keys.first(where: sample.isIntact) }
 
-    private func segment(_ id: Int64) -> Segment? {
+    private func segment(_ id: Int64) -> SalvageSource.Segment? {
         if let found = segments[id] { return found }
-        let found = segment(
-            source.rows["segment"]?[id], id, hasSidecar ? source.known : source.rows)
+        let found = source.segment(id)
         segments[id] = .some(found)
         return found
-    }
-
-    private func stranger(_ id: Int64) -> Segment? {
-        segment(source.rows[SalvageSource.strangers]?[id], id, source.rows)
-    }
-
-    private func segment(
-        _ values: SalvageSource.Values?, _ id: Int64,
-        _ registry: [String: [Int64: SalvageSource.Values]]
-    ) -> Segment? {
-        guard let row = values.flatMap({ SegmentRow($0) }),
-            let exported = exported(row, of: id, registry)
-        else { return nil }
-        return Segment(row: row, exported: exported)
-    }
-
-    private func exported(
-        _ segment: SegmentRow, of id: Int64, _ registry: [String: [Int64: SalvageSource.Values]]
-    ) -> ExportedSegment? {
-        func row(_ table: String, _ id: Int64?) -> SalvageSource.Values? {
-            id.flatMap { registry[table]?[$0] }
-        }
-        func text(_ row: SalvageSource.Values?, _ name: String) -> String? {
-            row?[name].flatMap(String.fromDatabaseValue)
-        }
-        guard let run = row("run", segment.run), let nonce = SegmentRow.number(run, "nonce"),
-            SampleIdentity.isNonce(nonce),
-            let assignment = row("assignment", segment.assignment),
-            let sensor = SegmentRow.number(assignment, "sensor")
-        else { return nil }
-        let address = text(row("sensor", sensor), "address") ?? "unknown-\(sensor)"
-        let boot = row("boot", SegmentRow.number(run, "boot"))
-        let enrollment = row("enrollment", SegmentRow.number(assignment, "enrollment"))
-        // A destination without records here may not have received it.
-        var settled: [Int64: Int64] = [:]
-        for row in (registry["further_destination"] ?? [:]).values
-        where SegmentRow.number(row, "assignment") == segment.assignment
-            && text(row, "state") == "active"
-        {
-            guard let destination = SegmentRow.number(row, "destination") else { continue }
-            settled[destination] = max(0, (SegmentRow.number(row, "first_sample") ?? 0) - 1)
-        }
-        for row in (source.isPure ? source.rows["further_delivery"] ?? [:] : [:]).values
-        where SegmentRow.number(row, "segment") == id {
-            guard let destination = SegmentRow.number(row, "destination") else { continue }
-            settled[destination] = SegmentRow.number(row, "settled_through") ?? 0
-        }
-        let further = settled.compactMap {
-            destination, through -> (id: Int64, delivery: ExportedSegment.Delivery)? in
-            guard let name = text(row("enrollment", destination), "name") else { return nil }
-            return (
-                destination,
-                ExportedSegment.Delivery(
-                    name: name, settledThrough: through, isHeld: false,
-                    dropped: dropped(id, destination))
-            )
-        }
-        return ExportedSegment(
-            own: ExportedSegment.Delivery(
-                name: text(enrollment, "name"), settledThrough: segment.settledThrough,
-                isHeld: enrollment == nil, dropped: dropped(id, 0)),
-            further: further.sorted { $0.id < $1.id }, identityShift: segment.identityShift,
-            assignmentID: segment.assignment, nonce: UInt64(bitPattern: nonce),
-            bootID: text(boot, "boot_id") ?? "unknown",
-            wallOffset: segment.wallOffset ?? offset(of: boot),
-            sensor: address, patient: text(assignment, "patient") ?? text(enrollment, "patient"))
     }
 }
 
@@ -441,25 +362,5 @@ extension SampleQueue {
         try lines.add(ExportLine.trailer(summary), to: sink)
         try lines.flush(to: sink)
         return (summary.samples, reader.unread)
-    }
-}
-
-extension SalvageReader {
-    /// Of a boot whose clock jumped to another date the samples without an offset have no time.
-    private func offset(of boot: SalvageSource.Values?) -> WallOffset? {
-        guard let boot, SegmentRow.number(boot, "jumped_after_us") == nil else { return nil }
-        return boot["wall_offset_us"].flatMap(WallOffset.fromDatabaseValue)
-    }
-
-    /// The samples of a segment that a destination does not get, in order.
-    private func dropped(_ segment: Int64, _ destination: Int64) -> [ClosedRange<Int64>] {
-        (source.unnumbered["dropped_range"] ?? []).compactMap { row in
-            guard source.isPure, SegmentRow.number(row, "segment") == segment,
-                SegmentRow.number(row, "destination") == destination,
-                let first = SegmentRow.number(row, "first_sample"),
-                let last = SegmentRow.number(row, "last_sample"), first <= last
-            else { return nil }
-            return first...last
-        }.sorted { $0.lowerBound < $1.lowerBound }
     }
 }

@@ -123,10 +123,11 @@ struct SalvageSource: Sendable {
     static let strangers = "segment of another store"
     /// Those that it knows; nil without a sidecar.
     private let runs: [Int64: Values]?
+    var hasSidecar: Bool { runs != nil }
 
     /// - Parameter database: of the view (``SalvageView``); nil if there can be none.
     init(
-        path: String, log: WriteAheadLog, _ database: DatabaseQueue?, _ sidecar: Sidecar?
+        _ pages: StorePages, _ database: DatabaseQueue?, _ sidecar: Sidecar?
     ) throws(QueueError) {
         runs = sidecar?.rows(of: "run")
         let shapes: [TableShape]
@@ -139,16 +140,16 @@ struct SalvageSource: Sendable {
         if let database {
             for shape in shapes where !read(shape, database) { isComplete = false }
         }
-        isPure = Set(StorePages(path: path, log).marks(log)).count <= 1 && !hasStrangers
+        isPure = Set(pages.marks).count <= 1 && !hasStrangers
         if !isComplete || !isPure {
-            carve(path, log, shapes, from: nil)
-        } else if log.damage != nil {
+            carve(pages, shapes, from: nil)
+        } else if pages.log.damage != nil {
             // Rows of a damaged frame may be missing, or older than they were.
-            carve(path, log, shapes, from: log.prefix)
+            carve(pages, shapes, from: pages.log.prefix)
             isComplete = false
         }
         isPure = isPure && !hasStrangers
-        storeID = ownRuns.min { $0.key < $1.key }.flatMap { SegmentRow.number($0.value, "nonce") }
+        storeID = ownRuns.min { $0.key < $1.key }.flatMap { $0.value.number("nonce") }
             .map { String(UInt64(bitPattern: $0), radix: 16) }
         guard let sidecar else { return }
         for name in Self.fromSidecar {
@@ -159,7 +160,7 @@ struct SalvageSource: Sendable {
     }
 
     var ownRuns: [Int64: Values] {
-        (rows["run"] ?? [:]).filter { SegmentRow.number($0.value, "is_imported") == 0 }
+        (rows["run"] ?? [:]).filter { $0.value.number("is_imported") == 0 }
     }
 
     private var hasStrangers: Bool {
@@ -168,7 +169,7 @@ struct SalvageSource: Sendable {
 
     /// Among which rows this one is to be found.
     private func place(of values: Values, _ shape: TableShape) -> String {
-        guard shape.name == "segment", let runs, let run = SegmentRow.number(values, "run"),
+        guard shape.name == "segment", let runs, let run = values.number("run"),
             runs[run] == nil
         else { return shape.name }
         return Self.strangers
@@ -177,8 +178,7 @@ struct SalvageSource: Sendable {
     /// Those of these rows of `erased_number`.
     static func erasedAssignments(_ rows: [Values]) -> Set<Int64> {
         Set(
-            rows.filter { $0["kind"].flatMap(String.fromDatabaseValue) == "assignment" }
-                .compactMap { $0["number"].flatMap(Int64.fromDatabaseValue) })
+            rows.filter { $0.value("kind") == "assignment" }.compactMap { $0.number("number") })
     }
 
     /// Reads a table from its beginning and from its end, each as far as it goes. It is complete if all its rows are
@@ -228,25 +228,28 @@ struct SalvageSource: Sendable {
 
     /// Adds the rows SQLite could not reach: from the frame `first` of the log on, or all with the file's. Of several
     /// versions of one, that of the newest page of the log is the last to come.
-    private mutating func carve(
-        _ path: String, _ log: WriteAheadLog, _ shapes: [TableShape], from first: Int?
-    ) {
+    private mutating func carve(_ pages: StorePages, _ shapes: [TableShape], from first: Int?) {
         var carved: [String: [Int64: Values]] = [:]
-        let pages = StorePages(path: path, log)
-        let overflow = pages.overflow(log)
-        func take(_ page: StorePages.Found) {
-            // An older version may point to what is another row's by now.
-            let (found, _) = PageCarver.rows(
-                of: page.bytes, isFirst: page.isFirst, page.isNewest ? overflow : nil)
-            for row in found where row.rowID > 0 {
-                let fitting = shapes.filter { $0.fits(row) }
-                guard let shape = fitting.first, fitting.count == 1 else { continue }
-                let values = shape.values(row)
-                if shape.name == "segment", !SegmentRow.isSound(values) { continue }
-                carved[place(of: values, shape), default: [:]][row.rowID] = values
+        let overflow: PageCarver.Overflow = pages.overflow
+        var position = StorePages.Position()
+        while let chunk = pages.next(&position) {
+            for page in chunk {
+                if let first {
+                    guard let frame = page.frame, frame >= first, pages.log.frames[frame].isCurrent
+                    else { continue }
+                }
+                // An older version may point to what is another row's by now.
+                let (found, _) = PageCarver.rows(
+                    of: page.bytes, isFirst: page.isFirst, page.isNewest ? overflow : nil)
+                for row in found where row.rowID > 0 {
+                    let fitting = shapes.filter { $0.fits(row) }
+                    guard let shape = fitting.first, fitting.count == 1 else { continue }
+                    let values = shape.values(row)
+                    if shape.name == "segment", !SegmentRow.isSound(values) { continue }
+                    carved[place(of: values, shape), default: [:]][row.rowID] = values
+                }
             }
         }
-        pages.forEach(log, from: first, take)
         for (name, found) in carved {
             rows[name, default: [:]].merge(found) { read, carved in
                 name.hasPrefix("segment") && SegmentRow.isNewer(carved, than: read) ? carved : read
@@ -261,27 +264,22 @@ struct SalvageView {
     let path: String
     static let suffix = ".salvage-view"
 
-    private static func remove(_ path: String) {
-        for companion in Evidence.companions { unlink(path + companion) }
-    }
-
     /// Nil if there can be none: then everything is found in the bytes of the pages.
-    init?(of store: String, _ log: WriteAheadLog) {
-        path = store + Self.suffix
-        Self.remove(path)
-        let frames = log.usable
-        guard frames.isEmpty || StorePages(path: store, log).pageBytes == log.pageBytes,
-            link(store, path) == 0
+    init?(_ pages: StorePages) {
+        path = pages.path + Self.suffix
+        remove()
+        let (log, frames) = (pages.log, pages.log.usable)
+        guard frames.isEmpty || pages.pageBytes == log.pageBytes, link(pages.path, path) == 0
         else { return nil }
         do {
-            if !frames.isEmpty { try log.write(frames, of: store, to: path + "-wal") }
+            if !frames.isEmpty { try log.write(frames, of: pages.path, to: path + "-wal") }
         } catch {
-            Self.remove(path)
+            remove()
             return nil
         }
     }
 
-    func remove() { Self.remove(path) }
+    func remove() { Evidence.remove(path) }
 
     /// A connection that only reads.
     func open() -> DatabaseQueue? { try? StoreFile.openToRead(path) }

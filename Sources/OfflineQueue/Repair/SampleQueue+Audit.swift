@@ -6,7 +6,7 @@ extension SampleQueue {
     /// counters. Reads the whole store and holds it meanwhile: for tests. Beside a daemon at work, see
     /// ``verify(path:progress:)``.
     public func audit() throws(QueueError) -> Audit {
-        try read("audit store") { db in try StoreWalk(db).audit { _ in } }
+        try read("audit store") { db in try StoreWalk(db: db).audit { _ in } }
     }
 
     /// Sees whether this version opens the store at `path`, without a look at its rows.
@@ -35,11 +35,7 @@ extension SampleQueue {
         let operation = "verify store"
         let log = WriteAheadLog(of: path, readsIndex: true)
         // SQLite would make the log's index anew, by which the next start knows how much is missing.
-        if let damage = log.damage {
-            var audit = Audit()
-            audit.add("log: \(damage)")
-            return audit
-        }
+        if let damage = log.damage { return Audit(differences: ["log: \(damage)"]) }
         do {
             let database = try StoreFile.openReadOnly(path)
             defer { try? database.close() }
@@ -48,10 +44,7 @@ extension SampleQueue {
                 let lines = try String.fetchAll(db, sql: "PRAGMA integrity_check(100)")
                 for line in lines where line != "ok" { audit.add("sqlite: \(line.asOneLine)") }
                 do {
-                    let walk = try StoreWalk(db).audit(progress)
-                    audit.differences += walk.differences
-                    audit.damaged = walk.damaged
-                    audit.samples = walk.samples
+                    audit = try StoreWalk(db: db, audit: audit).audit(progress)
                 } catch {
                     audit.add("sqlite: \(QueueError(operation, error).cause)")
                 }
@@ -60,18 +53,16 @@ extension SampleQueue {
         } catch {
             let error = QueueError(operation, error)
             guard error.code == .corrupt else { throw error }
-            var audit = Audit()
-            audit.add("sqlite: \(error.cause)")
-            return audit
+            return Audit(differences: ["sqlite: \(error.cause)"])
         }
     }
 }
 
 /// One walk over every row, in memory that grows with the segments only.
 private struct StoreWalk {
-    private let db: Database
-    private var audit = Audit()
-    private var segments: [Int64: Segment] = [:]
+    let db: Database
+    var audit = Audit()
+    var segments: [Int64: Segment] = [:]
 
     /// The books of a destination in a segment, and the counts.
     fileprivate struct Books {
@@ -95,8 +86,6 @@ private struct StoreWalk {
         var segment, destination: Int64
     }
 
-    init(_ db: Database) { self.db = db }
-
     func audit(_ progress: (Double) -> Void) throws -> Audit {
         var walk = self
         try walk.readSegments()
@@ -117,10 +106,8 @@ private struct StoreWalk {
         let books = try Row.fetchCursor(
             db,
             sql: """
-                SELECT id, 0, settled_through, 0, delivered, dead, dropped FROM segment
-                UNION ALL
-                SELECT segment, destination, settled_through, before, delivered, dead, dropped
-                FROM further_delivery
+                SELECT segment, coalesce(further, 0), settled_through, before, delivered, dead, dropped
+                FROM \(DeliveryBooks.allSQL)
                 """)
         while let row = try books.next() {
             segments[row[0] ?? 0]?.books.append(
@@ -208,9 +195,7 @@ private struct StoreWalk {
     private mutating func checkReferences() throws {
         let rows = try Row.fetchCursor(
             db,
-            sql:
-                "SELECT \"table\", \"parent\", count(*) FROM pragma_foreign_key_check GROUP BY 1, 2"
-        )
+            sql: "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2")
         while let row = try rows.next() {
             let child: String = row[0] ?? ""
             let parent: String = row[1] ?? ""

@@ -71,14 +71,14 @@ struct Saving: Sendable {
                 let boot = try Int64.fetchOne(
                     db.cachedStatement(sql: "SELECT id FROM boot WHERE boot_id = ?"),
                     arguments: [row["\(name)_boot"]])
-                guard let boot, let uptime = SegmentRow.number(row, "\(name)_uptime_us") else {
+                guard let boot, let uptime: Uptime = row.value("\(name)_uptime_us") else {
                     return nil
                 }
-                return Instant(boot: boot, uptime: Uptime(microseconds: uptime))
+                return Instant(boot: boot, uptime: uptime)
             }
-            guard let assignment = SegmentRow.number(row, "assignment"),
+            guard let assignment = row.number("assignment"),
                 let from = try instant("from"), let until = try instant("until"), from < until,
-                let cause = row["cause"].flatMap(String.fromDatabaseValue).flatMap(GapCause.init),
+                let cause = (row.value("cause") as String?).flatMap(GapCause.init),
                 cause != .storeLost
             else { continue }
             try db.explain(assignment, from: from, until: until, as: cause)

@@ -1,5 +1,15 @@
 import GRDB
 
+extension SalvageSource.Values {
+    /// The value of a column; nil if the row has none of this type.
+    func value<Found: DatabaseValueConvertible>(_ name: String) -> Found? {
+        self[name].flatMap(Found.fromDatabaseValue)
+    }
+
+    /// The number in a column.
+    func number(_ name: String) -> Int64? { value(name) }
+}
+
 /// A segment's row as a broken store has it: what of it can be believed.
 struct SegmentRow: Sendable {
     let assignment: Int64
@@ -19,30 +29,24 @@ struct SegmentRow: Sendable {
 
     /// Nil if it does not say whose it is.
     init?(_ row: SalvageSource.Values) {
-        guard let assignment = Self.number(row, "assignment"), let run = Self.number(row, "run")
+        let shift = row.number("identity_shift") ?? 0
+        guard let assignment = row.number("assignment"), let run = row.number("run"),
+            (-SampleIdentity.sampleMax...SampleIdentity.sampleMax).contains(shift)
         else { return nil }
-        let shift = Self.number(row, "identity_shift") ?? 0
-        guard (-SampleIdentity.sampleMax...SampleIdentity.sampleMax).contains(shift) else {
-            return nil
-        }
         (self.assignment, self.run, identityShift) = (assignment, run, shift)
-        wallOffset = row["wall_offset_us"].flatMap(WallOffset.fromDatabaseValue)
+        wallOffset = row.value("wall_offset_us")
         // A row that contradicts itself is believed nothing but its references: its samples are sent
         // again, under the identities they have, and the exchange says that it has them.
         let isSound = Self.isSound(row)
-        settledThrough = isSound ? Self.number(row, "settled_through") ?? 0 : 0
-        prunedThrough = isSound ? Self.number(row, "pruned_through") ?? 0 : 0
-        lastSample = isSound ? Self.number(row, "last_sample") ?? .max : .max
-    }
-
-    static func number(_ row: SalvageSource.Values, _ name: String) -> Int64? {
-        row[name].flatMap(Int64.fromDatabaseValue)
+        settledThrough = isSound ? row.number("settled_through") ?? 0 : 0
+        prunedThrough = isSound ? row.number("pruned_through") ?? 0 : 0
+        lastSample = isSound ? row.number("last_sample") ?? .max : .max
     }
 
     /// Whether cursors and counters of a row fit together, as the schema demands.
     static func isSound(_ row: SalvageSource.Values) -> Bool {
-        let counts = counters.map { number(row, $0) ?? -1 }
-        let bounds = cursors.map { number(row, $0) ?? -1 }
+        let counts = counters.map { row.number($0) ?? -1 }
+        let bounds = cursors.map { row.number($0) ?? -1 }
         guard counts.allSatisfy({ $0 >= 0 && $0 <= SampleIdentity.sampleMax }),
             bounds.allSatisfy({ $0 >= 0 && $0 <= SampleIdentity.sampleMax })
         else { return false }
@@ -57,7 +61,7 @@ struct SegmentRow: Sendable {
     ) -> Bool {
         guard isSound(other) else { return true }
         for name in ["received", "settled_through", "delivered", "pruned_through"] {
-            let (new, old) = (number(row, name) ?? 0, number(other, name) ?? 0)
+            let (new, old) = (row.number(name) ?? 0, other.number(name) ?? 0)
             if new != old { return new > old }
         }
         return false

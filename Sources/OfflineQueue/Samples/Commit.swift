@@ -70,14 +70,7 @@ struct Commit {
         let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
         var change = change(of: segment, uptime: uptime)
         if let fault = arrival.faultStored {
-            try db.cachedStatement(
-                sql: """
-                    INSERT INTO undecodable (segment, uptime_us, fault, frame) VALUES (?, ?, ?, ?)
-                    """
-            ).execute(arguments: [
-                segment.segment, uptime, fault.bounded,
-                Data(arrival.frame.prefix(Arrival.frameBytesMax)),
-            ])
+            try db.insertUndecodable(arrival.frame, fault, at: uptime, segment: segment.segment)
             change.undecodable += 1
         } else {
             let id = nextSample
@@ -98,20 +91,24 @@ struct Commit {
     mutating func refuse(
         _ count: Int, assignment: Int64, _ reason: LossReason, _ db: Database
     ) throws {
-        let latest = changes.values.map(\.lastUptime).max() ?? .zero
-        let segment = try segment(for: assignment, uptime: latest, db)
-        var change = change(of: segment, uptime: latest)
-        change.refused += count
-        changes[segment.segment] = change
-        try db.count(count, .refused, reason.rawValue, segment: segment.segment)
+        let segment = try add(count, to: \.refused, assignment: assignment, db)
+        try db.count(count, .refused, reason.rawValue, segment: segment)
     }
 
     mutating func double(_ count: Int, assignment: Int64, _ db: Database) throws {
+        _ = try add(count, to: \.doubled, assignment: assignment, db)
+    }
+
+    /// Counts frames without a row. Returns the segment that they count for.
+    private mutating func add(
+        _ count: Int, to counter: WritableKeyPath<Change, Int>, assignment: Int64, _ db: Database
+    ) throws -> Int64 {
         let latest = changes.values.map(\.lastUptime).max() ?? .zero
         let segment = try segment(for: assignment, uptime: latest, db)
         var change = change(of: segment, uptime: latest)
-        change.doubled += count
+        change[keyPath: counter] += count
         changes[segment.segment] = change
+        return segment.segment
     }
 
     func updateSegments(_ db: Database) throws {
@@ -165,6 +162,17 @@ struct Commit {
 }
 
 extension Database {
+    /// Stores a frame that no measurement could be read from.
+    func insertUndecodable(
+        _ frame: [UInt8], _ fault: String, at uptime: Uptime, segment: Int64
+    ) throws {
+        try cachedStatement(
+            sql: "INSERT INTO undecodable (segment, uptime_us, fault, frame) VALUES (?, ?, ?, ?)"
+        ).execute(arguments: [
+            segment, uptime, fault.bounded, Data(frame.prefix(Arrival.frameBytesMax)),
+        ])
+    }
+
     /// Begins a segment behind the sample `last`, and its books at the further destinations of its assignment. Returns its
     /// number.
     func insertSegment(

@@ -27,11 +27,6 @@ enum Pruning {
         return pruned
     }
 
-    static let settledSQL = """
-        SELECT \(SampleColumn.list) FROM sample
-        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT ?
-        """
-
     static let deleteSQL = """
         DELETE FROM sample WHERE id > ? AND id <= ? AND segment = ?
             AND id NOT IN (SELECT sample FROM dead_letter WHERE sample > ? AND sample <= ?)
@@ -46,8 +41,8 @@ enum Pruning {
         let id: Int64 = segment[0] ?? 0
         let cursor: Int64 = segment[1] ?? 0
         let old = try Row.fetchCursor(
-            db,
-            sql: settledSQL, arguments: [cursor, segment[2] as Int64?, id, limit])
+            db, sql: SampleColumn.rowsOfSegment,
+            arguments: [cursor, segment[2] as Int64?, id, limit])
         var last: Int64?
         while let row = try old.next() {
             let sample = SampleRow(row)

@@ -17,7 +17,7 @@ enum RowChecksum {
         add(UInt64(bitPattern: segment), to: &crc)
         add(UInt64(bitPattern: uptime.microseconds), to: &crc)
         add(UInt64(bitPattern: uncertainty ?? 0), to: &crc)
-        add(uncertainty == nil ? 0 : 1, to: &crc)
+        add(UInt8(uncertainty == nil ? 0 : 1), to: &crc)
         add(UInt64(bitPattern: flags), to: &crc)
         for byte in frame { add(byte, to: &crc) }
         // As a signed number, so that SQLite needs 4 bytes for it and not 6.
@@ -35,10 +35,6 @@ enum RowChecksum {
         for shift in stride(from: UInt64(0), to: 64, by: 8) {
             add(UInt8(truncatingIfNeeded: word >> shift), to: &crc)
         }
-    }
-
-    private static func add(_ word: Int, to crc: inout UInt32) {
-        add(UInt8(truncatingIfNeeded: word), to: &crc)
     }
 
     private static func add(_ byte: UInt8, to crc: inout UInt32) {

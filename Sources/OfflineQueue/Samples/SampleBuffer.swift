@@ -30,8 +30,6 @@ struct SampleBuffer: Sendable {
             ageMax: settings.commitAgeMax)
     }
 
-    /// Uptime of the oldest frame that waits.
-    var oldestUptime: Uptime? { arrivals.map(\.uptime).min() }
     /// Whether all frames are in the store.
     var isEmpty: Bool { arrivals.isEmpty }
     /// Whether a commit would change nothing.

@@ -167,7 +167,7 @@ extension SampleQueue {
         segments.advance(done)
         ledgers = kept
         run.adopt(bootClock)
-        deliveries.drop(done.dropped)
+        deliveries.lent.drop(done.dropped)
         buffer.committed(chunk, unstored: done.unstored)
         commits.stored(
             chunk.arrivals.dropLast(done.unstored), isFull: done.isFull,

@@ -70,17 +70,12 @@ extension SampleQueue {
 
         /// With `d` for the cursor, the counters and `before`, and `hold`.
         var sql: String {
-            switch self {
-            case .own: "\(SampleQueue.segmentJoins)"
-            case .further:
-                """
-                FROM further_delivery f
-                JOIN segment s ON s.id = f.segment
-                JOIN assignment a ON a.id = s.assignment
-                JOIN run r ON r.id = s.run
-                LEFT JOIN enrollment e ON e.id = f.destination
-                """
-            }
+            """
+            FROM \(self == .own ? "segment s" : "further_delivery f JOIN segment s ON s.id = f.segment")
+            JOIN assignment a ON a.id = s.assignment
+            JOIN run r ON r.id = s.run
+            LEFT JOIN enrollment e ON e.id = \(destination)
+            """
         }
 
         /// The alias of the table that has cursor and counters.
@@ -119,13 +114,6 @@ extension SampleQueue {
             """
         }
     }
-
-    static let segmentJoins = """
-        FROM segment s
-        JOIN assignment a ON a.id = s.assignment
-        JOIN run r ON r.id = s.run
-        LEFT JOIN enrollment e ON e.id = a.enrollment
-        """
 
     /// The latest requests of all deliveries or of one, newest first.
     public func uploads(

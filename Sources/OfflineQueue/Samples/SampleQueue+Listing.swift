@@ -141,9 +141,7 @@ private struct ListedSegment: Sendable {
 
     /// Whether the sample was measured in the time that is asked for.
     func admits(_ sample: SampleRow) -> Bool {
-        guard since != nil || until != nil else { return true }
-        guard let time = sample.time(wallOffset) else { return false }
-        return time >= since ?? time && until.map { time < $0 } ?? true
+        sample.time(wallOffset).lies(since: since, until: until)
     }
 
     static func all(
@@ -160,7 +158,7 @@ private struct ListedSegment: Sendable {
                         WHERE d.segment = s.id AND d.destination = 0),
                     (SELECT max(d.last_sample) FROM dropped_range d
                         WHERE d.segment = s.id AND d.destination = 0)
-                \(SampleQueue.segmentJoins)
+                \(SampleQueue.BooksView.own.sql)
                 WHERE (?1 IS NULL OR a.sensor = ?1) AND s.stored > s.pruned
                     AND (?2 IS NULL OR s.last_uptime_us + s.wall_offset_us >= ?2)
                     AND (?3 IS NULL OR s.first_uptime_us + s.wall_offset_us < ?3)

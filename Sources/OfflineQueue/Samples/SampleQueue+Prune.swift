@@ -31,7 +31,7 @@ extension SampleQueue {
         }
         FaultPoint.pruned.reach()
         if pruned > 0 { keepSidecar(isDue: true) }
-        deliveries.drop(dropped)
+        deliveries.lent.drop(dropped)
         return pruned
     }
 

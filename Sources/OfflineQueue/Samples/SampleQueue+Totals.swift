@@ -40,11 +40,9 @@ extension SampleQueue {
                     sql: """
                         SELECT a.sensor, sum(s.stored), sum(\(view.unsent)) \(view.sql) GROUP BY a.sensor
                         """))
-            var counts: [Int64: SensorCounts] = [:]
-            while let row = try rows.next() {
+            return try rows.reduce(into: [:]) { counts, row in
                 counts[row[0] ?? 0] = SensorCounts(stored: row[1] ?? 0, unsent: row[2] ?? 0)
             }
-            return counts
         }
     }
 
@@ -57,9 +55,7 @@ extension SampleQueue {
                         SELECT enrollment, max(at_wall_us) FROM upload
                         WHERE outcome LIKE 'delivered%' GROUP BY enrollment
                         """))
-            var last: [Int64: UTC] = [:]
-            while let row = try rows.next() { last[row[0] ?? 0] = row[1] }
-            return last
+            return try rows.reduce(into: [:]) { $0[$1[0] ?? 0] = $1[1] as UTC? }
         }
     }
 
@@ -78,9 +74,7 @@ extension SampleQueue {
                                 AND a.enrollment IS NOT f.destination)
                         GROUP BY destination
                         """))
-            var counts: [Int64: Int] = [:]
-            while let row = try rows.next() { counts[row[0] ?? 0] = row[1] }
-            return counts
+            return try rows.reduce(into: [:]) { $0[$1[0] ?? 0] = $1[1] as Int? }
         }
     }
 

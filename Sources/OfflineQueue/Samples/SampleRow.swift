@@ -22,6 +22,11 @@ enum SampleColumn: Int, CaseIterable {
     static let list = allCases.map(\.name).joined(separator: ", ")
     /// The same for a `SELECT` from several tables, in which `sample` is `p`.
     static let listOfP = allCases.map { "p.\($0.name)" }.joined(separator: ", ")
+    /// The rows of a segment between two ids, without the first and with the last, in order, so many at most: one walk
+    /// along the primary key.
+    static let rowsOfSegment = """
+        SELECT \(list) FROM sample WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT ?
+        """
     /// A parameter for each column.
     static let parameters = allCases.map { _ in "?" }.joined(separator: ", ")
 }
@@ -95,8 +100,7 @@ struct SampleRow: Sendable {
         crc
             == RowChecksum.of(
                 key, id: id, segment: segment, uptime: uptime, uncertainty: uncertainty,
-                flags: flags,
-                frame: frame)
+                flags: flags, frame: frame)
     }
 
     /// Its time, with the offset of its segment; nil while that is not known.

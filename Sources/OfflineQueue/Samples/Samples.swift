@@ -109,20 +109,13 @@ public struct SettledSample: Sendable, Hashable {
     public var outcome: Outcome
     /// The identity of the data point that was refused, if it died of one.
     public var sentAs: String?
+}
 
+extension SettledSample {
     /// `sample` came to `outcome`; if it is dead, `sentAs` is the identity of the data point that was
     /// refused, nil for the sample's own.
     public init(_ sample: PendingSample, _ outcome: Outcome, sentAs: String? = nil) {
-        id = sample.id
-        segmentID = sample.segmentID
-        self.outcome = outcome
-        self.sentAs = sentAs
-    }
-
-    init(id: Int64, segmentID: Int64, outcome: Outcome) {
-        self.id = id
-        self.segmentID = segmentID
-        self.outcome = outcome
+        self.init(id: sample.id, segmentID: sample.segmentID, outcome: outcome, sentAs: sentAs)
     }
 }
 
@@ -140,25 +133,14 @@ public struct UploadRecord: Sendable, Hashable {
     public var count: Int
     /// The result of it, in a word or two: `delivered`, `timeout`, `503`.
     public var outcome: String
+}
 
+extension UploadRecord {
     /// A request that carried `samples` and ended in `outcome`.
     public init(_ samples: [PendingSample], outcome: String) {
-        count = samples.count
-        self.outcome = outcome
-        self.samples = Self.span(samples.map(\.id))
-        times = Self.span(samples.map(\.time))
-    }
-
-    init(
-        at: UTC?, enrollmentID: Int64, samples: ClosedRange<Int64>?,
-        times: ClosedRange<UTC>?, count: Int, outcome: String
-    ) {
-        self.at = at
-        self.enrollmentID = enrollmentID
-        self.samples = samples
-        self.times = times
-        self.count = count
-        self.outcome = outcome
+        self.init(
+            samples: Self.span(samples.map(\.id)), times: Self.span(samples.map(\.time)),
+            count: samples.count, outcome: outcome)
     }
 
     private static func span<Value: Comparable>(_ values: [Value]) -> ClosedRange<Value>? {

@@ -47,9 +47,11 @@ enum StoreLimit {
         guard room < needed else { return room }
         let goal = needed + min(Int64(roomStepBytes), limit / 64)
         for _ in 0..<roundsMax where room < goal {
-            if try Pruning.prune(db, before: nil) == 0, try !dropLagging(db, into: &dropped) {
+            if try Pruning.prune(db, before: nil) == 0,
+                try !dropOldest(through: "settled_through", db, into: &dropped)
+            {
                 guard settings.fullPolicy == .keepNewest, room < needed,
-                    try dropOldest(db, into: &dropped)
+                    try dropOldest(through: "last_sample", db, into: &dropped)
                 else { break }
             }
             room = limit - (try usedBytes(db))
@@ -57,41 +59,17 @@ enum StoreLimit {
         return room
     }
 
-    /// Drops what waits among the next few ids of the oldest that wait; false if nothing waits.
+    /// Drops what waits for any destination among the next few ids of the oldest that wait, up to the column `end` of each
+    /// segment: its last sample, or what its own destination is done with. False if nothing waits.
     private static func dropOldest(
-        _ db: Database, into dropped: inout [DroppedRange]
+        through end: String, _ db: Database, into dropped: inout [DroppedRange]
     ) throws -> Bool {
-        try dropOldest(
-            of: Row.fetchAll(
-                db,
-                sql: """
-                    SELECT id, NULL, settled_through, last_sample FROM segment
-                    WHERE settled_through < last_sample
-                    UNION ALL SELECT s.id, d.destination, d.settled_through, s.last_sample
-                    FROM further_delivery d JOIN segment s ON s.id = d.segment
-                    WHERE d.settled_through < s.last_sample
-                    """), db, into: &dropped)
-    }
-
-    /// Drops for further destinations what the assignments' own ones are done with, among the next few ids
-    /// of the oldest; false if there is nothing.
-    private static func dropLagging(
-        _ db: Database, into dropped: inout [DroppedRange]
-    ) throws -> Bool {
-        try dropOldest(
-            of: Row.fetchAll(
-                db,
-                sql: """
-                    SELECT s.id, d.destination, d.settled_through, s.settled_through
-                    FROM further_delivery d JOIN segment s ON s.id = d.segment
-                    WHERE d.settled_through < s.settled_through
-                    """), db, into: &dropped)
-    }
-
-    /// The rows have a segment, a further destination or NULL, its cursor, and the last id to drop.
-    private static func dropOldest(
-        of waiting: [Row], _ db: Database, into dropped: inout [DroppedRange]
-    ) throws -> Bool {
+        let waiting = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.id, d.further, d.settled_through, s.\(end) FROM \(DeliveryBooks.allSQL) d
+                JOIN segment s ON s.id = d.segment WHERE d.settled_through < s.\(end)
+                """)
         guard let oldest = waiting.map({ $0[2] as Int64? ?? 0 }).min() else { return false }
         for row in waiting {
             let cursor: Int64 = row[2] ?? 0
@@ -137,7 +115,7 @@ enum StoreLimit {
             guard let horizon = segment[5] as UTC? else { continue }
             let books = DeliveryBooks(segment: segment[0] ?? 0, further: segment[1])
             let rows = try Row.fetchCursor(
-                db, sql: Pruning.settledSQL,
+                db, sql: SampleColumn.rowsOfSegment,
                 arguments: [segment[2] as Int64?, segment[3] as Int64?, books.segment, budget])
             var last: Int64?
             while let row = try rows.next() {

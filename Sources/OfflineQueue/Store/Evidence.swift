@@ -83,7 +83,12 @@ struct Evidence: Sendable {
 
     /// Deletes the files of that name: a person has acknowledged what they said, or all of it is in the store.
     func remove(_ name: String) {
-        for companion in Self.companions { unlink(place(of: name) + companion) }
+        Self.remove(place(of: name))
+    }
+
+    /// Deletes what is of a store at `path`.
+    static func remove(_ path: String) {
+        for companion in companions { unlink(path + companion) }
     }
 
     // MARK: - What a run could not write
@@ -120,9 +125,6 @@ struct Evidence: Sendable {
 
     /// `20261122T001500Z`.
     private static func stamp(_ wall: UTC) -> String {
-        let date = Date(timeIntervalSince1970: Double(wall.microseconds) / 1_000_000)
-        let style = Date.ISO8601FormatStyle(
-            dateSeparator: .omitted, timeSeparator: .omitted, timeZone: .gmt)
-        return date.formatted(style)
+        (UTCText.text(wall) ?? "unknown").prefix(19).filter { $0 != "-" && $0 != ":" } + "Z"
     }
 }

@@ -22,12 +22,7 @@ struct RunStart: Sendable {
     init(
         _ db: Database, bootID: String, nonce: UInt64, reading: ClockReading, isFresh: Bool = false
     ) throws {
-        try db.execute(
-            sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING",
-            arguments: [bootID])
-        boot =
-            try Int64.fetchOne(
-                db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID]) ?? 0
+        boot = try db.boot(bootID)
         clock = try BootClock(db, boot: boot) ?? BootClock()
         if let fact = clock.note(reading) {
             try clock.write(fact, boot: boot, source: "clock", db)

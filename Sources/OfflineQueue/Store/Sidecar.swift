@@ -183,7 +183,7 @@ struct Sidecar: Codable, Sendable {
     /// The rows of a table, by their numbers.
     func rows(of name: String) -> [Int64: SalvageSource.Values] {
         values(of: name).reduce(into: [:]) { rows, values in
-            if let id = SegmentRow.number(values, "id") { rows[id] = values }
+            if let id = values.number("id") { rows[id] = values }
         }
     }
 

@@ -129,10 +129,14 @@ struct StoreConnection: Sendable {
 
     /// Before an attempt to open the store. It may be that its directory could not be made before.
     mutating func prepareReturn() throws(QueueError) {
-        try? FileManager.default.createDirectory(
+        try? makeDirectory()
+        if lock == nil { lock = try StoreLock(path) }
+    }
+
+    private func makeDirectory() throws {
+        try FileManager.default.createDirectory(
             at: URL(fileURLWithPath: path).deletingLastPathComponent(),
             withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        if lock == nil { lock = try StoreLock(path) }
     }
 
     /// The store could not be opened.
@@ -161,9 +165,7 @@ struct StoreConnection: Sendable {
         _ reading: ClockReading, onPages: @escaping @Sendable () -> Void
     ) throws(QueueError) {
         do {
-            try FileManager.default.createDirectory(
-                at: URL(fileURLWithPath: path).deletingLastPathComponent(),
-                withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            try makeDirectory()
             if files?.holdsLock != true {
                 lock = nil
                 lock = try StoreLock(path)

@@ -3,7 +3,6 @@ import CSQLite
 import Foundation
 import GRDB
 import GRDBSQLite
-import Synchronization
 
 /// The file on disk: who may open it, with which modes, and how SQLite treats it.
 enum StoreFile {
@@ -45,7 +44,7 @@ enum StoreFile {
         let log = WriteAheadLog(of: path, readsIndex: true)
         if let code = log.unreadable { throw QueueError(errno: code, "open store") }
         if let damage = log.damage { throw QueueError(.corrupt, "open store", damage) }
-        guard Set(StorePages(path: path, log).marks(log)).count <= 1 else {
+        guard Set(StorePages(of: path, log).marks).count <= 1 else {
             throw QueueError(.corrupt, "open store", "the write-ahead log is of another store")
         }
         do {
@@ -88,7 +87,7 @@ enum StoreFile {
         configuration.busyMode = .timeout(2)
         configuration.prepareDatabase { db in
             try keepLog(db)
-            promiseNothing(db)
+            CautiousFile.use(db)
             if isExclusive { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
             try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
@@ -105,7 +104,7 @@ enum StoreFile {
     ) throws(QueueError) -> Value {
         let temporary = path + ".new"
         do {
-            for companion in Evidence.companions { unlink(temporary + companion) }
+            Evidence.remove(temporary)
             try createPrivately(temporary)
             let database = try DatabaseQueue(
                 path: temporary,
@@ -128,7 +127,7 @@ enum StoreFile {
             try PrivateFile.sync(URL(fileURLWithPath: path).deletingLastPathComponent().path)
             return value
         } catch {
-            for companion in Evidence.companions { unlink(temporary + companion) }
+            Evidence.remove(temporary)
             throw QueueError("create store", error).located(at: path)
         }
     }
@@ -298,13 +297,13 @@ enum StoreFile {
         configuration.busyMode = .timeout(2)
         configuration.prepareDatabase { db in
             try keepLog(db)
-            promiseNothing(db)
+            CautiousFile.use(db)
             // The page size counts only before the first table is made, and before WAL mode.
             try db.execute(sql: "PRAGMA page_size = \(newPageBytes)")
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             // Opens the log.
             try db.execute(sql: "SELECT 1 FROM sqlite_master LIMIT 1")
-            promiseNothing(db)
+            CautiousFile.use(db)
             let pageBytes = try pageBytes(db)
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA cell_size_check = ON")
@@ -320,78 +319,6 @@ enum StoreFile {
         return configuration
     }
 
-    /// Has SQLite not rely on what it takes for granted of any disk: that a write which a power cut interrupts
-    /// leaves the bytes before and behind it alone. A card writes blocks of 4 KiB at least, so each commit begins
-    /// in a block of its own (docs/develop/decisions.md).
-    ///
-    /// Not by the `psow` of a URI, with which SQLite would also write all pages of a block of which one has
-    /// changed. It asks once for that, when it has opened the file, and again when it opens the log
-    /// (<https://www.sqlite.org/psow.html>).
-    ///
-    /// Nor does it call it damage when the device refuses to read (`SQLITE_IOERR_CORRUPTFS`): that may pass.
-    private static func promiseNothing(_ db: Database) {
-        for pointer in [SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER] {
-            var file: UnsafeMutablePointer<sqlite3_file>?
-            sqlite3_file_control(db.sqliteConnection, "main", pointer, &file)
-            guard let file, let methods = file.pointee.pMethods else { continue }
-            file.pointee.pMethods = cautious(
-                methods, isLog: pointer == SQLITE_FCNTL_JOURNAL_POINTER)
-        }
-    }
-
-    /// How often SQLite has written to the file of a store, and not to its log: when it copies that home.
-    static let fileWrites = Atomic<Int>(0)
-
-    private struct Methods: Hashable {
-        var address: UInt
-        var isLog: Bool
-    }
-
-    /// By the addresses of the methods that they were made of, of which SQLite has a few for each kind of file.
-    private static let cautiousMethods = Mutex<[Methods: UInt]>([:])
-
-    /// The cautious methods, and behind them the real ones. They are never freed: they must outlive every file.
-    private static func cautious(
-        _ methods: UnsafePointer<sqlite3_io_methods>, isLog: Bool
-    ) -> UnsafePointer<sqlite3_io_methods> {
-        let address = UInt(bitPattern: methods)
-        let key = Methods(address: address, isLog: isLog)
-        let found = cautiousMethods.withLock { made in
-            // They are cautious already.
-            made.values.contains(address) ? address : made[key]
-        }
-        if let found, let known = UnsafePointer<sqlite3_io_methods>(bitPattern: found) {
-            return known
-        }
-        let both = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 2)
-        both.initialize(repeating: methods.pointee, count: 2)
-        // A newer SQLite may have more methods than were copied.
-        both[0].iVersion = min(methods.pointee.iVersion, 3)
-        both[0].xDeviceCharacteristics = { _ in 0 }
-        both[0].xRead = { file, bytes, count, offset in
-            let code =
-                file?.pointee.pMethods?[1].xRead?(file, bytes, count, offset) ?? SQLITE_IOERR
-            let (isRefused, readFailed) = (SQLITE_IOERR | 33 << 8, SQLITE_IOERR | 1 << 8)
-            return code == isRefused ? readFailed : code
-        }
-        if !isLog {
-            both[0].xWrite = { file, bytes, count, offset in
-                FaultPoint.checkpoint.reach()
-                StoreFile.fileWrites.add(1, ordering: .relaxed)
-                return file?.pointee.pMethods?[1].xWrite?(file, bytes, count, offset)
-                    ?? SQLITE_IOERR
-            }
-        }
-        let new = UInt(bitPattern: both)
-        let kept = cautiousMethods.withLock { made in
-            // Another connection may have been faster.
-            let kept = made[key] ?? new
-            made[key] = kept
-            return kept
-        }
-        return UnsafePointer(bitPattern: kept) ?? UnsafePointer(both)
-    }
-
     /// Makes the file before SQLite does: its companions (`-wal`, `-shm`) take their mode from it.
     private static func createPrivately(_ path: String) throws(QueueError) {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -401,94 +328,4 @@ enum StoreFile {
             throw QueueError(errno: errno, "create store")
         }
     }
-}
-
-/// Keeps a second process out of a store: an exclusive flock(2) on a file beside it.
-///
-/// On a file beside it, because closing any descriptor of the database itself would release
-/// SQLite's own locks on it (fcntl(2)). The kernel releases it when the process ends in any way.
-final class StoreLock: Sendable {
-    private let descriptor: Int32
-
-    init(_ storePath: String) throws(QueueError) {
-        let path = storePath + ".lock"
-        var opened = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        // A disk that cannot be written to can still lock what is there.
-        if opened < 0, errno == EROFS { opened = Glibc.open(path, O_RDONLY | O_CLOEXEC) }
-        guard opened >= 0 else { throw QueueError(errno: errno, "create lock file") }
-        // Only now is there something for `deinit` to close: it runs also when this throws, if nothing is left to
-        // be set, and what is closed twice may by then be another's descriptor.
-        descriptor = opened
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            let code = errno
-            guard code == EWOULDBLOCK else { throw QueueError(errno: code, "lock store") }
-            throw QueueError(.inUse, "lock store", "another process has this store open")
-        }
-    }
-
-    deinit {
-        // A child that is just being started has the descriptor too, and with it the lock.
-        flock(descriptor, LOCK_UN)
-        _ = Glibc.close(descriptor)
-    }
-}
-
-extension QueueError {
-    /// The error for the `errno` of a failed system call.
-    init(errno code: Int32, _ operation: String) {
-        let kind: Code =
-            switch code {
-            case ENOSPC, EDQUOT: .diskFull
-            case EROFS: .readOnly
-            case EIO: .inputOutput
-            default: .cannotOpen
-            }
-        self.init(kind, operation, String(cString: strerror(code)))
-    }
-
-    /// The same by what the disk at `path` says: SQLite has many names for a full disk, some of which are
-    /// those of a broken one.
-    func located(at path: String) -> QueueError {
-        guard code == .inputOutput || code == .cannotOpen,
-            let room = DiskRoom(at: path)
-        else { return self }
-        if room.isReadOnly { return QueueError(.readOnly, operation, cause) }
-        return room.isFull ? QueueError(.diskFull, operation, cause) : self
-    }
-}
-
-/// The room that is left on the file system that holds a file.
-public struct DiskRoom: Sendable, Hashable {
-    /// With less than this the disk counts as full: SQLite needs as much at once, for the index of its log.
-    private static let bytesMin: Int64 = 64 << 10
-    /// With less than this the disk is nearly full: eight straps without a network need as much for half a day.
-    private static let bytesLow: Int64 = 32 << 20
-
-    /// Bytes that this user may still take.
-    public let freeBytes: Int64
-    /// Whether no further file can be made.
-    public let isWithoutInodes: Bool
-    /// Whether it is mounted read-only.
-    public let isReadOnly: Bool
-
-    /// Asks the file system of `path`, or of the nearest directory above it that is there; nil if none is.
-    public init?(at path: String) {
-        var status = statvfs()
-        var place = URL(fileURLWithPath: path)
-        while statvfs(place.path, &status) != 0 {
-            let above = place.deletingLastPathComponent()
-            guard errno == ENOENT, above.path != place.path else { return nil }
-            place = above
-        }
-        freeBytes = Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
-        // A file system without inodes says that it has none.
-        isWithoutInodes = status.f_files > 0 && status.f_favail == 0
-        isReadOnly = status.f_flag & UInt(ST_RDONLY) != 0
-    }
-
-    /// Whether nothing can be written for want of room.
-    public var isFull: Bool { freeBytes < Self.bytesMin || isWithoutInodes }
-
-    /// Whether a person had better make room.
-    public var isNearlyFull: Bool { freeBytes < Self.bytesLow }
 }

@@ -46,7 +46,7 @@ struct StoreFiles: Sendable {
 
     /// This process has written to them.
     mutating func noteWrite() {
-        let fileWrites = StoreFile.fileWrites.load(ordering: .relaxed)
+        let fileWrites = CautiousFile.fileWrites.load(ordering: .relaxed)
         // If the file changed while this process wrote only to the log, another program wrote to it.
         for companion in Self.written where !companion.isEmpty || fileWrites != self.fileWrites {
             states[companion] = Self.find(path + companion)?.state

@@ -89,16 +89,14 @@ struct StoreOpening: Sendable {
     ///   the last change is.
     private func registry(at path: String, _ sidecar: Sidecar?, isOnly: Bool) -> Sidecar? {
         let log = WriteAheadLog(of: path, readsIndex: true)
-        guard !isOnly || log.damage == nil, let view = SalvageView(of: path, log) else {
+        guard !isOnly || log.damage == nil, let view = SalvageView(StorePages(of: path, log)) else {
             return nil
         }
         defer { view.remove() }
         guard let database = view.open() else { return nil }
         defer { try? database.close() }
-        guard let found = try? database.read({ try Sidecar(proved: $0, at: started.wall) }) else {
-            return nil
-        }
-        guard let sidecar else { return found }
+        let found = try? database.read { try Sidecar(proved: $0, at: started.wall) }
+        guard let found, let sidecar else { return found }
         guard found.store == sidecar.store, found.change >= sidecar.change else { return nil }
         return isOnly || found.change > sidecar.change ? found : nil
     }

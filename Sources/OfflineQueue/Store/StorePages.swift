@@ -1,17 +1,29 @@
 import Foundation
 
+extension [UInt8] {
+    /// Four octets as a number, the greatest first: as SQLite writes all numbers.
+    func number(at index: Int) -> UInt32 {
+        self[index..<(index + 4)].reduce(0) { $0 << 8 | UInt32($1) }
+    }
+}
+
 /// The pages of a store file and of its write-ahead log as they lie on the disk, oldest first, a
 /// megabyte at a time.
 struct StorePages {
     private static let chunkBytes = 1 << 20
 
-    private let path: String
+    let path: String
+    let log: WriteAheadLog
     /// Bytes of a page of the file: by its header, and where that is damaged by the log's.
     let pageBytes: Int
+    /// The last undamaged frame of each page that the log has.
+    private let newest: [UInt32: Int]
 
-    init(path: String, _ log: WriteAheadLog) {
-        self.path = path
+    init(of path: String, _ log: WriteAheadLog) {
+        (self.path, self.log) = (path, log)
         pageBytes = StoreFile.pageBytes(inHeader: Self.firstOctets(path)) ?? log.pageBytes
+        let good = log.frames.indices.filter { log.frames[$0].isGood }
+        newest = Dictionary(good.map { (log.frames[$0].page, $0) }) { _, later in later }
     }
 
     /// A page as it lies on the disk.
@@ -35,7 +47,7 @@ struct StorePages {
     }
 
     /// The pages of the next megabyte; nil at the end. A part of the disk that cannot be read is passed over.
-    func next(_ position: inout Position, _ log: WriteAheadLog) -> [Found]? {
+    func next(_ position: inout Position) -> [Found]? {
         while position.part < 3 {
             let isFile = position.part == 1
             let chunk =
@@ -48,7 +60,6 @@ struct StorePages {
                 (position.part, position.next) = (position.part + 1, 0)
                 continue
             }
-            let newest = Self.newestFrames(of: log)
             return chunk.compactMap { bytes, index in
                 guard !isFile else {
                     let isNewest = newest[UInt32(truncatingIfNeeded: index + 1)] == nil
@@ -66,51 +77,21 @@ struct StorePages {
         return nil
     }
 
-    /// Calls `body` with each page, or only with those of the log's own frames from `first` on.
-    func forEach(
-        _ log: WriteAheadLog, from first: Int?, _ body: (_ page: Found) -> Void
-    ) {
-        var position = Position()
-        while let pages = next(&position, log) {
-            for page in pages {
-                guard let first else {
-                    body(page)
-                    continue
-                }
-                if let frame = page.frame, frame >= first, log.frames[frame].isCurrent {
-                    body(page)
-                }
-            }
+    /// Reads so many octets that a row has in further pages, from `first` on, the newest undamaged version of each.
+    func overflow(_ first: UInt32, _ count: Int) -> [UInt8]? {
+        var octets: [UInt8] = []
+        var next = first
+        // Each adds some: a ring of pages ends, too.
+        while octets.count < count {
+            guard let page = page(next, newest[next]) else { return nil }
+            next = page.number(at: 0)
+            octets += page[4...].prefix(count - octets.count)
         }
+        return octets
     }
 
-    /// The last undamaged frame of each page that the log has.
-    private static func newestFrames(of log: WriteAheadLog) -> [UInt32: Int] {
-        var newest: [UInt32: Int] = [:]
-        for (index, frame) in log.frames.enumerated() where frame.isGood {
-            newest[frame.page] = index
-        }
-        return newest
-    }
-
-    /// Reads what a row has in further pages, the newest undamaged version of each.
-    func overflow(_ log: WriteAheadLog) -> PageCarver.Overflow {
-        let newest = Self.newestFrames(of: log)
-        return { first, count in
-            var octets: [UInt8] = []
-            var next = first
-            // Each adds some: a ring of pages ends, too.
-            while octets.count < count {
-                guard let page = page(next, log, newest[next]) else { return nil }
-                next = page[..<4].reduce(0) { $0 << 8 | UInt32($1) }
-                octets += page[4...].prefix(count - octets.count)
-            }
-            return octets
-        }
-    }
-
-    /// The newest undamaged version of a page, counted from 1; nil if there is none.
-    private func page(_ number: UInt32, _ log: WriteAheadLog, _ frame: Int?) -> [UInt8]? {
+    /// A page, counted from 1, by that frame of the log or by the file; nil if it cannot be read.
+    private func page(_ number: UInt32, _ frame: Int?) -> [UInt8]? {
         guard number > 0 else { return nil }
         if let frame {
             let start = WriteAheadLog.headerBytes + frame * log.frameBytes
@@ -121,10 +102,9 @@ struct StorePages {
     }
 
     /// Whose the first page says that it is (``StoreKey/mark``): by the log, and by the file.
-    func marks(_ log: WriteAheadLog) -> [Int32] {
-        let newest = Self.newestFrames(of: log)[1]
-        return (newest == nil ? [nil] : [newest, nil]).compactMap { page(1, log, $0) }
-            .map { page in page[68..<72].reduce(0) { $0 << 8 | Int32($1) } }.filter { $0 != 0 }
+    var marks: [Int32] {
+        (newest[1].map { [$0, nil] } ?? [nil]).compactMap { page(1, $0) }
+            .map { Int32(bitPattern: $0.number(at: 68)) }.filter { $0 != 0 }
     }
 
     /// As many as tell that a file is a store, and the size of its pages; none if it has fewer.

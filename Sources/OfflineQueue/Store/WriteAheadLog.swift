@@ -99,10 +99,10 @@ struct WriteAheadLog: Sendable {
         var stored: (UInt32, UInt32)?
         if !header.isEmpty {
             let sum = Self.checksum(header[0..<24], (0, 0))
-            stored = (Self.number(header, 24), Self.number(header, 28))
-            let size = Int(Self.number(header, 8))
+            stored = (header.number(at: 24), header.number(at: 28))
+            let size = Int(header.number(at: 8))
             hasHeader =
-                Self.number(header, 0) == Self.magic && Self.number(header, 4) == Self.version
+                header.number(at: 0) == Self.magic && header.number(at: 4) == Self.version
                 && StoreFile.isPageSize(size) && stored.map { sum == $0 } == true
             if hasHeader {
                 salts = Array(header[16..<24])
@@ -151,8 +151,8 @@ struct WriteAheadLog: Sendable {
         }
         guard bytes.count == frameBytes else { return }
         var frame = Frame(
-            page: Self.number(bytes, 0), commit: Self.number(bytes, 4), salts: Array(bytes[8..<16]))
-        let stored = (Self.number(bytes, 16), Self.number(bytes, 20))
+            page: bytes.number(at: 0), commit: bytes.number(at: 4), salts: Array(bytes[8..<16]))
+        let stored = (bytes.number(at: 16), bytes.number(at: 20))
         // Behind its end the log is zeros.
         if let before, frame.page > 0 {
             frame.isLinked = Self.checksum(ofFrame: bytes, after: before) == stored
@@ -243,10 +243,6 @@ struct WriteAheadLog: Sendable {
     }
 
     // MARK: - Numbers
-
-    private static func number(_ bytes: [UInt8], _ at: Int) -> UInt32 {
-        bytes[at..<(at + 4)].reduce(0) { $0 << 8 | UInt32($1) }
-    }
 
     private static func bytes(_ number: UInt32) -> [UInt8] {
         (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }

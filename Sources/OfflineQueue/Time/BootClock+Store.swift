@@ -13,11 +13,11 @@ extension BootClock {
     /// Steps that the store keeps, of all boots together: a clock that steps for ever must not fill it.
     private static let storedStepsMax = 1_000
 
-    /// From a row that begins with ``columns``; without the steps.
-    init(_ row: Row) {
+    /// From a row that begins with ``columns``.
+    init(_ row: Row, steps: [ClockStep] = []) {
         self.init(
             offset: row[0], first: row[1], newest: row[2],
-            error: (row[3] as Int64?).map { .microseconds($0) }, jumpedAfter: row[4])
+            error: (row[3] as Int64?).map { .microseconds($0) }, jumpedAfter: row[4], steps: steps)
     }
 
     /// The clock of a boot with its last steps; nil if the store does not know the boot.
@@ -26,7 +26,6 @@ extension BootClock {
             db.cachedStatement(sql: "SELECT \(Self.columns) FROM boot WHERE id = ?"),
             arguments: [boot])
         guard let row else { return nil }
-        let clock = BootClock(row)
         let steps = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -34,9 +33,7 @@ extension BootClock {
                     WHERE boot = ? ORDER BY at_uptime_us DESC LIMIT \(Self.stepsMax)
                     """), arguments: [boot]
         ).reversed().compactMap(ClockStep.init)
-        self.init(
-            offset: clock.offset, first: clock.first, newest: clock.newest, error: clock.error,
-            jumpedAfter: clock.jumpedAfter, steps: steps)
+        self.init(row, steps: steps)
     }
 
     /// Writes the boot's row, and what else a fact changes.
@@ -95,5 +92,15 @@ struct BootClocks {
         let clock = try BootClock(db, boot: boot)
         clocks[boot] = .some(clock)
         return clock
+    }
+}
+
+extension Database {
+    /// The row of the boot of that name, which is made if there is none.
+    func boot(_ name: String) throws -> Int64 {
+        try execute(
+            sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING", arguments: [name])
+        return try Int64.fetchOne(
+            self, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [name]) ?? 0
     }
 }

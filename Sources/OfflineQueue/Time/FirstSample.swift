@@ -21,9 +21,7 @@ extension SampleQueue {
         path: String, bootID: String
     ) throws(QueueError) -> FirstSample? {
         do {
-            let database = try StoreFile.openReadOnly(path)
-            defer { try? database.close() }
-            return try database.read { db in
+            return try StoreFile.readOnce(path, "read store") { db in
                 let row = try Row.fetchOne(
                     db,
                     sql: """

@@ -44,3 +44,12 @@ enum UTCText {
         return String(repeating: "0", count: max(0, count - text.count)) + text
     }
 }
+
+extension UTC? {
+    /// Whether it lies in a span. An unknown time lies in none that has a bound.
+    func lies(since: UTC?, until: UTC?) -> Bool {
+        guard since != nil || until != nil else { return true }
+        guard let time = self else { return false }
+        return time >= since ?? time && until.map { time < $0 } ?? true
+    }
+}

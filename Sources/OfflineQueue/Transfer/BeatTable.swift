@@ -37,20 +37,14 @@ struct BeatTable: Sendable {
         let names = frame.flags.names
         return beats.compactMap { beat in
             let time = Self.time(of: beat, in: frame)
-            guard admits(time) else { return nil }
+            guard time.lies(since: since, until: until) else { return nil }
             let flags = beat.followsLast ? names : ["break"] + names
-            return [
+            return ExportColumn.line([
                 time.flatMap(Self.text) ?? "", Self.intervalText(beat.intervalTicks),
                 String((max(0, beat.uncertaintyMicroseconds) + 999) / 1_000), strap,
                 String(segment), String(lost), flags.joined(separator: " "),
-            ].map(CSVField.text).joined(separator: ",")
+            ])
         }
-    }
-
-    private func admits(_ time: UTC?) -> Bool {
-        guard since != nil || until != nil else { return true }
-        guard let time else { return false }
-        return time >= since ?? time && until.map { time < $0 } ?? true
     }
 
     /// The frame's own time says what the clock of the arrivals meant just then.

@@ -59,18 +59,10 @@ struct ImportedSegment: Sendable {
 
     /// A dead letter of a broken store stays one. Why it was refused is not known any more.
     func insertLetters(of sample: Int64, _ db: Database) throws {
-        if states?.own == .dead {
-            try db.execute(
-                sql: """
-                    INSERT INTO dead_letter (sample, segment, reason, diagnostics) VALUES (?, ?, ?, '')
-                    """, arguments: [sample, id, SampleImport.saved])
-        }
-        for (destination, state) in states?.further ?? [:] where state == .dead {
-            try db.execute(
-                sql: """
-                    INSERT INTO further_dead_letter (sample, segment, reason, diagnostics, destination)
-                    VALUES (?, ?, ?, '', ?)
-                    """, arguments: [sample, id, SampleImport.saved, destination])
+        let dead = (states?.further ?? [:]).filter { $0.value == .dead }.map { Optional($0.key) }
+        for further in dead + (states?.own == .dead ? [nil] : []) {
+            try DeliveryBooks(segment: id, further: further).insertLetter(
+                db, of: sample, reason: SampleImport.saved)
         }
     }
 }

@@ -92,23 +92,18 @@ struct SampleImport: Sendable {
         for (frame, fault) in frames {
             let run = try run(of: frame, db)
             guard let assignment = try home(of: frame, run, db) else { continue }
-            let data = Data(frame.frame)
             let isThere = try Bool.fetchOne(
                 db.cachedStatement(
                     sql: """
                         SELECT EXISTS (SELECT 1 FROM undecodable u JOIN segment s ON s.id = u.segment
                             WHERE s.run = ? AND s.assignment = ? AND u.uptime_us = ? AND u.frame = ?)
-                        """), arguments: [run.id, assignment, frame.uptime, data])
+                        """), arguments: [run.id, assignment, frame.uptime, Data(frame.frame)])
             if isThere == true { continue }
             let segment =
                 try segments[assignment]
                 ?? segmentWithoutSamples(of: frame, assignment, run, from: nextSample, db)
             segments[assignment] = segment
-            try db.execute(
-                sql: """
-                    INSERT INTO undecodable (segment, uptime_us, fault, frame)
-                    VALUES (?, ?, ?, ?)
-                    """, arguments: [segment, frame.uptime, fault.bounded, data])
+            try db.insertUndecodable(frame.frame, fault, at: frame.uptime, segment: segment)
             try db.execute(
                 sql: """
                     UPDATE segment SET received = received + 1, undecodable = undecodable + 1,
@@ -254,7 +249,7 @@ struct SampleImport: Sendable {
             try db.execute(
                 sql: """
                     INSERT INTO run (boot, nonce, started_uptime_us, is_imported) VALUES (?, ?, ?, 1)
-                    """, arguments: [try boot(of: sample, db), nonce, sample.uptime])
+                    """, arguments: [try db.boot(sample.bootID), nonce, sample.uptime])
         }
         let row = try known ?? find()
         let run = ImportedRun(
@@ -270,14 +265,6 @@ struct SampleImport: Sendable {
         }
         runs[sample.nonce] = run
         return run
-    }
-
-    private func boot(of sample: ImportLine, _ db: Database) throws -> Int64 {
-        try db.execute(
-            sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING",
-            arguments: [sample.bootID])
-        return try Int64.fetchOne(
-            db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [sample.bootID]) ?? 0
     }
 
     /// This store knows the clock of each boot of the broken store, except the newest.
@@ -319,8 +306,7 @@ struct SampleImport: Sendable {
     /// Makes an assignment that ended with its last sample; gives its number.
     private mutating func makeEnded(
         _ place: Place, of sensor: String, patient: String?, _ span: ImportSurvey.Span,
-        _ run: ImportedRun,
-        _ db: Database
+        _ run: ImportedRun, _ db: Database
     ) throws -> Int64 {
         try db.execute(
             sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",

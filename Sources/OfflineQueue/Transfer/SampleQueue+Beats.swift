@@ -26,10 +26,7 @@ extension SampleQueue {
         path: String, filter: ExportFilter = ExportFilter(),
         progress: (Double) -> Void = { _ in }, to sink: ([UInt8]) throws -> Void
     ) throws -> BeatSummary {
-        try StoreFile.readOnce(path, "export beats") { db in
-            try filter.check(db, "export beats")
-            var lines = ExportLines()
-            try lines.add(ExportColumn.header(ExportColumn.beats), to: sink)
+        try filter.exportTable(path, "export beats", ExportColumn.beats, to: sink) { db, lines in
             let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM segment") ?? 0
             let segments = try Row.fetchCursor(
                 db,
@@ -47,7 +44,6 @@ extension SampleQueue {
                 done += 1
                 try summary.write(row, db, filter, &lines, to: sink)
             }
-            try lines.flush(to: sink)
             return summary
         }
     }
@@ -66,12 +62,8 @@ extension BeatSummary {
             until: filter.until)
         let key = try db.storeKey()
         let rows = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT \(SampleColumn.list) FROM sample
-                WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id
-                """,
-            arguments: [(segment[3] as Int64?) ?? 0, (segment[4] as Int64?) ?? .max, id])
+            db, sql: SampleColumn.rowsOfSegment,
+            arguments: [(segment[3] as Int64? ?? 1) &- 1, segment[4] as Int64? ?? .max, id, -1])
         while let row = try rows.next() {
             let sample = SampleRow(row)
             guard sample.isIntact(key) else {

@@ -63,10 +63,8 @@ public struct ExportFilter: Sendable, Hashable {
     }
 
     fileprivate func admits(_ sample: SampleRow, _ segment: ExportedSegment) -> Bool {
-        if let sensor, sensor != segment.sensor { return false }
-        guard since != nil || until != nil else { return true }
-        guard let time = sample.time(segment.wallOffset) else { return false }
-        return time >= since ?? time && until.map { time < $0 } ?? true
+        (sensor == nil || sensor == segment.sensor)
+            && sample.time(segment.wallOffset).lies(since: since, until: until)
     }
 }
 
@@ -86,6 +84,24 @@ struct ExportLines {
     mutating func flush(to sink: ([UInt8]) throws -> Void) throws {
         if !piece.isEmpty { try sink(piece) }
         piece.removeAll(keepingCapacity: true)
+    }
+}
+
+extension ExportFilter {
+    /// Writes a table of the store at `path` as CSV: `body` adds its lines.
+    func exportTable<Value>(
+        _ path: String, _ operation: String, _ columns: [ExportColumn],
+        to sink: ([UInt8]) throws -> Void,
+        _ body: (Database, inout ExportLines) throws -> Value
+    ) throws -> Value {
+        try StoreFile.readOnce(path, operation) { db in
+            try check(db, operation)
+            var lines = ExportLines()
+            try lines.add(ExportColumn.header(columns), to: sink)
+            let value = try body(db, &lines)
+            try lines.flush(to: sink)
+            return value
+        }
     }
 }
 
@@ -147,14 +163,8 @@ private struct SampleExport {
     let format: ExportFormat
     let selection: ExportSelection
     let filter: ExportFilter
-    private var summary = ExportSummary()
-    private var segments: [Int64: ExportedSegment] = [:]
-
-    init(
-        db: Database, format: ExportFormat, selection: ExportSelection, filter: ExportFilter
-    ) {
-        (self.db, self.format, self.selection, self.filter) = (db, format, selection, filter)
-    }
+    var summary = ExportSummary()
+    var segments: [Int64: ExportedSegment] = [:]
 
     mutating func run(
         _ progress: (Double) -> Void, _ sink: ([UInt8]) throws -> Void
@@ -208,12 +218,9 @@ private struct SampleExport {
             db,
             sql: """
                 SELECT min(id) FROM (
-                    SELECT min(settled_through + 1) AS id FROM segment
-                        WHERE settled_through < last_sample
-                    UNION ALL SELECT min(d.settled_through + 1) FROM further_delivery d
+                    SELECT min(d.settled_through + 1) AS id FROM \(DeliveryBooks.allSQL) d
                         JOIN segment s ON s.id = d.segment WHERE d.settled_through < s.last_sample
-                    UNION ALL SELECT min(sample) FROM dead_letter WHERE is_requeued = 1
-                    UNION ALL SELECT min(sample) FROM further_dead_letter WHERE is_requeued = 1)
+                    UNION ALL SELECT min(sample) FROM \(SampleQueue.lettersSQL) WHERE is_requeued = 1)
                 """) ?? .max
     }
 

@@ -15,10 +15,7 @@ extension SampleQueue {
     public static func exportGaps(
         path: String, filter: ExportFilter = ExportFilter(), to sink: ([UInt8]) throws -> Void
     ) throws -> Int {
-        try StoreFile.readOnce(path, "export gaps") { db in
-            try filter.check(db, "export gaps")
-            var lines = ExportLines()
-            try lines.add(ExportColumn.header(ExportColumn.gaps), to: sink)
+        try filter.exportTable(path, "export gaps", ExportColumn.gaps, to: sink) { db, lines in
             let ledger = try StoredLedger(db)
             var count = 0
             for row in try ledger.gaps(db, filter) {
@@ -34,7 +31,6 @@ extension SampleQueue {
                     ]), to: sink)
                 count += 1
             }
-            try lines.flush(to: sink)
             return count
         }
     }
@@ -49,26 +45,19 @@ extension SampleQueue {
     public static func exportCoverage(
         path: String, filter: ExportFilter = ExportFilter(), to sink: ([UInt8]) throws -> Void
     ) throws -> Int {
-        try StoreFile.readOnce(path, "export coverage") { db in
-            try filter.check(db, "export coverage")
-            var lines = ExportLines()
-            try lines.add(ExportColumn.header(ExportColumn.coverage), to: sink)
+        let columns = ExportColumn.coverage
+        return try filter.exportTable(path, "export coverage", columns, to: sink) { db, lines in
             let days = try StoredLedger(db).coverage(db, filter)
             for (key, day) in days {
                 let causes = day.secondsByCause.map { ($0.key.rawValue, $0.value) }
+                let figures = ExportColumn.figures(
+                    percent: day.percent, expectedSeconds: day.expectedSeconds,
+                    coveredSeconds: day.coveredSeconds, longestGapSeconds: day.longestGapSeconds,
+                    secondsByCause: Dictionary(causes, uniquingKeysWith: +))
+                let date = String(UTCText.text(day.dayStart)?.prefix(10) ?? "")
                 try lines.add(
-                    ExportColumn.line(
-                        [
-                            key.sensor, key.patient,
-                            String(UTCText.text(day.dayStart)?.prefix(10) ?? ""),
-                        ]
-                            + ExportColumn.figures(
-                                percent: day.percent, expectedSeconds: day.expectedSeconds,
-                                coveredSeconds: day.coveredSeconds,
-                                longestGapSeconds: day.longestGapSeconds,
-                                secondsByCause: Dictionary(causes, uniquingKeysWith: +))), to: sink)
+                    ExportColumn.line([key.sensor, key.patient, date] + figures), to: sink)
             }
-            try lines.flush(to: sink)
             return days.count
         }
     }

@@ -18,8 +18,7 @@ struct BacklogTests {
     }
 
     @Test(arguments: [
-        SampleQueue.walkSQL, SampleQueue.rangeSQL, Settlement.pendingSQL,
-        Pruning.settledSQL, Pruning.deleteSQL,
+        SampleQueue.walkSQL, SampleColumn.rowsOfSegment, Settlement.pendingSQL, Pruning.deleteSQL,
     ])
     func everyWalkIsARangeOfThePrimaryKey(sql: String) async throws {
         try await store.open(clock).close()

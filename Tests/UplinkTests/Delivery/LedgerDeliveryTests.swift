@@ -317,7 +317,7 @@ private actor LedgerDestination: Destination {
         let entries = [7, 8].map { assignment in
             LedgerEntry(
                 id: "day-\(assignment)", assignmentID: assignment, sensorID: 3, patient: nil,
-                .coverage(day: 20_414, Coverage(dayStart: UTC(day: 20_414))),
+                content: .coverage(day: 20_414, Coverage(dayStart: UTC(day: 20_414))),
                 cursor: LedgerCursor())
         }
         let body = try Self.body(kind.request(ledger: entries, Self.context))

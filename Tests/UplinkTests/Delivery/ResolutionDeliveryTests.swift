@@ -299,8 +299,9 @@ private final class Gateway {
 
     @Test func aPoisonousWindowDiesWithAllItsSamplesAndHoldsNoOther() async throws {
         let delivery = try await DeliveryFixture(samples: 300, resolution: .tenSeconds)
-        let first = try await delivery.queue.nextBatch(
-            enrollment: delivery.enrollment.id, limit: 30)
+        let first = try await delivery.queue.nextPending(
+            enrollment: delivery.enrollment.id, limit: 30
+        ).samples
         let groups = SampleGroup.complete(
             of: PendingRange(samples: first, isEnded: false), .tenSeconds, now: nil)
         let victim = try #require(groups.last)

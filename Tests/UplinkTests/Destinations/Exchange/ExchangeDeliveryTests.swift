@@ -63,8 +63,9 @@ import Testing
 
     @Test func aPoisonousSampleIsFoundByHalving() async throws {
         let delivery = try await DeliveryFixture(samples: 100)
-        let victim = try await delivery.queue.nextBatch(
-            enrollment: delivery.enrollment.id, limit: 100)[37]
+        let victim = try await delivery.queue.nextPending(
+            enrollment: delivery.enrollment.id, limit: 100
+        ).samples[37]
         await delivery.exchange.poison(
             ExchangeIdentifier(system: "https://gw.example/ids", value: victim.uuid))
         try await delivery.drain()
