@@ -9,17 +9,57 @@ struct ChecksumWalk: Sendable {
     static let rowsMax = 500
 
     /// The last sample that was checked.
-    var through: Int64 = 0
+    private(set) var through: Int64 = 0
     /// When the next walk may begin, after one of this run.
     var restsUntil: Uptime?
     /// Whether the tables other than `sample` are next.
-    var isAtEnd = false
+    private(set) var isAtEnd = false
+    /// The sample behind which this run began to count, and how many rows of each segment it has passed.
+    private var begin: Int64 = 0
+    private var rows: [Int64: Int] = [:]
+    /// Of these, how many were damaged: nobody knows of which segment they are.
+    private var damaged = 0
+
+    init(after sample: Int64 = 0) { (through, begin) = (sample, sample) }
 
     /// The walk is over; the next begins after a pause.
     mutating func rest(_ uptime: Uptime) {
-        isAtEnd = false
-        through = 0
+        self = ChecksumWalk()
         restsUntil = uptime + Self.pause
+    }
+
+    /// The walk behind the next rows, which of these are damaged, and at the end how many are missing.
+    func next(_ db: Database) throws -> (walk: ChecksumWalk, damaged: [Int64], missing: Int) {
+        var walk = self
+        let key = try db.storeKey()
+        let samples = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT \(SampleColumn.list) FROM sample
+                    WHERE id > ? ORDER BY id LIMIT \(Self.rowsMax)
+                    """), arguments: [through]
+        ).map { SampleRow($0) }
+        for sample in samples { walk.rows[sample.segment, default: 0] += 1 }
+        let damaged = samples.filter { !$0.isIntact(key) }.map(\.id)
+        walk.damaged += damaged.count
+        walk.through = samples.last?.id ?? through
+        walk.isAtEnd = samples.count < Self.rowsMax
+        return (walk, damaged, walk.isAtEnd ? try walk.missing(db) : 0)
+    }
+
+    /// Samples of which the books say that they are here, and which SQLite passes over: it compares the count of a page's
+    /// rows with the page only when it is asked, and asking takes it minutes. What the walk has passed may be deleted
+    /// meanwhile; nothing is added there.
+    private func missing(_ db: Database) throws -> Int {
+        let booked = try Row.fetchAll(
+            db, sql: "SELECT id, stored - pruned FROM segment WHERE first_sample > ?",
+            arguments: [begin])
+        var missing = 0
+        for segment in booked {
+            let (id, count): (Int64, Int) = (segment[0] ?? 0, segment[1] ?? 0)
+            missing = missing &+ max(0, count &- rows[id, default: 0])
+        }
+        return max(0, missing &- damaged)
     }
 
     func store(_ db: Database) throws {
@@ -40,34 +80,30 @@ extension SampleQueue {
         // From the disk, and not from what SQLite remembers of it.
         store.database.releaseMemory()
         if repair.walk.isAtEnd { return endWalk(uptime) }
-        let after = repair.walk.through
-        let checked = try? read("check rows") { db in
-            let key = try db.storeKey()
-            return try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT \(SampleColumn.list) FROM sample
-                        WHERE id > ? ORDER BY id LIMIT \(ChecksumWalk.rowsMax)
-                        """), arguments: [after]
-            ).map { SampleRow($0) }.map { (id: $0.id, isIntact: $0.isIntact(key)) }
+        let done = try? read("check rows") { [walk = repair.walk] db in try walk.next(db) }
+        guard let (walk, damaged, missing) = done else { return }
+        repair.walk = walk
+        if !damaged.isEmpty {
+            report { db in
+                for sample in damaged {
+                    try db.execute(
+                        sql: """
+                            INSERT OR IGNORE INTO damaged_row (sample)
+                            SELECT ?1 WHERE (SELECT count(*) FROM damaged_row) < ?2
+                            """, arguments: [sample, StoreFindings.damagedMax])
+                }
+            }
         }
-        guard let rows = checked else { return }
-        report(rows.filter { !$0.isIntact }.map(\.id))
-        repair.walk.through = rows.last?.id ?? after
-        repair.walk.isAtEnd = rows.count < ChecksumWalk.rowsMax
+        if missing > 0 {
+            let cause = "\(missing.counted("sample")) cannot be reached"
+            note(QueueError(.corrupt, "check rows", cause))
+        }
     }
 
-    private func report(_ damaged: [Int64]) {
-        guard !damaged.isEmpty else { return }
+    private func report(_ change: (Database) throws -> Void) {
         // If it cannot be written, the next walk finds it again.
         let found = try? write("report damaged rows") { db in
-            for sample in damaged {
-                try db.execute(
-                    sql: """
-                        INSERT OR IGNORE INTO damaged_row (sample)
-                        SELECT ?1 WHERE (SELECT count(*) FROM damaged_row) < ?2
-                        """, arguments: [sample, StoreFindings.damagedMax])
-            }
+            try change(db)
             return try StoreFindings(db)
         }
         if let found { repair.findings.damagedRows = found.damagedRows }
@@ -100,11 +136,9 @@ extension SampleQueue {
         }
         repair.worked("check pages")
         guard repair.findings.damagedRows > 0 else { return }
-        let found = try? write("report damaged rows") { db in
+        report { db in
             try db.execute(
                 sql: "DELETE FROM damaged_row WHERE sample NOT IN (SELECT id FROM sample)")
-            return try StoreFindings(db)
         }
-        if let found { repair.findings.damagedRows = found.damagedRows }
     }
 }

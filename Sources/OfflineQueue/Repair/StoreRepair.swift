@@ -33,7 +33,7 @@ struct StoreRepair: Sendable {
         deviceFailing = [:]
         salvage = start.salvage
         self.findings = findings
-        walk.through = start.walkedThrough
+        walk = ChecksumWalk(after: start.walkedThrough)
     }
 
     /// Remembers that a call met damage. `rowsOnly`: the call's arguments cannot be at fault, so that a

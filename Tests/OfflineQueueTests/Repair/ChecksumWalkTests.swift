@@ -76,6 +76,48 @@ struct ChecksumWalkTests {
         #expect(await queue.health().damagedRows == 1)
     }
 
+    /// SQLite says nothing of rows behind the count of their page. They waited for ever, and no delivery got them.
+    @Test func rowsThatSQLitePassesOverAreMissedAndSaved() async throws {
+        let (queue, worn) = try await worn(rows: 450)
+        try await queue.emptyLog()
+        let rows = try store.number("SELECT count(*) FROM sample")
+        let page = try store.number(
+            "SELECT pageno FROM dbstat WHERE name = 'sample' AND pagetype = 'leaf' LIMIT 1 OFFSET 3"
+        )
+        let offset = UInt64((page - 1) * (try store.pageBytes()) + 4)
+        try store.unnoticed {
+            let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+            try handle.seek(toOffset: offset)
+            let count = try #require(try handle.read(upToCount: 1)?.first)
+            try handle.seek(toOffset: offset)
+            try handle.write(contentsOf: Data([count - 1]))
+            try handle.close()
+        }
+        #expect(try store.number("SELECT count(*) FROM sample") == rows - 1)
+        await step(queue, 10)
+        #expect(await queue.health().damagedRows == 0)
+        await queue.commitIfDue()
+        await queue.saveIfDue(uptime: clock.read().uptime)
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == rows && report.unknown == 0, "\(report)")
+        #expect(try await queue.audit().isClean)
+        #expect(try await queue.balance(of: .enrollment(worn.enrollment.id)).pending == rows)
+    }
+
+    /// Rows that go while the walk is under way are not missed.
+    @Test func whatIsDeliveredAndPrunedBehindTheWalkIsNotMissed() async throws {
+        let (queue, worn) = try await worn(rows: 1200)
+        await step(queue, 2)
+        try await queue.deliverAll(worn.enrollment.id)
+        _ = try await queue.purgeSettled()
+        for _ in 0..<20 { try await queue.beat(worn.assignment, clock) }
+        try await queue.flush()
+        await step(queue, 200)
+        await queue.commitIfDue()
+        #expect(await queue.health().salvage == nil)
+        #expect(try await queue.audit().isClean)
+    }
+
     @Test func theWalkGoesOnWhereTheLastRunLeftIt() async throws {
         var (queue, _) = try await worn(rows: 1200)
         await step(queue, 2)
