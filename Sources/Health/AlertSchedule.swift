@@ -1,7 +1,7 @@
 import Basics
 
-/// The messages of one alert about health items, and their times. A value without I/O: each look tells it which items hold;
-/// it gives one message at a time, which stays until it is said to be sent.
+/// The messages of one alert about health items, and their times. A value without I/O: each look tells it which items
+/// hold; it gives one message at a time, which stays until it is said to be sent.
 ///
 /// An item is said when it has lasted, and once more when it is over. Items that are due at about the same time share
 /// a message, and so do all that come while messages are held back: an hour has few of them.
@@ -26,7 +26,7 @@ public struct AlertSchedule: Sendable, Equatable {
 
     /// An item that holds at a look.
     public struct Seen: Sendable, Hashable {
-        /// Which item.
+        /// The health item.
         public var name: HealthName
         /// The subject that tells it from others of its name.
         public var subject: String
@@ -73,15 +73,15 @@ public struct AlertSchedule: Sendable, Equatable {
         let key: Key
         var strap: Int64?
         var began: Uptime
-        /// Since when it no longer holds.
+        /// The time at which the item ended; nil while it holds.
         var ended: Uptime?
-        /// When that counts.
+        /// The time from which the end counts: until then the item may come back.
         var endsAt: Uptime?
-        /// Since when it has lasted long enough.
+        /// The time from which the item has lasted long enough for a message.
         var due: Uptime?
-        /// When it was said last.
+        /// The time of the last message about the item.
         var said: Uptime?
-        /// When it was said to be over.
+        /// The time of the message that it is over.
         var closed: Uptime?
         /// How often it came back within a day.
         var returns = 0
@@ -352,7 +352,7 @@ extension AlertSchedule.Item {
 public struct AlertNews: Sendable, Hashable, Codable {
     /// One item.
     public struct Line: Sendable, Hashable, Codable {
-        /// Which item.
+        /// The health item.
         public var name: HealthName
         /// The strap that it is about.
         public var strap: Int64?
@@ -371,7 +371,7 @@ public struct AlertNews: Sendable, Hashable, Codable {
 
     /// The number of the message, from 1 on.
     public var number: Int64
-    /// When it should have been sent.
+    /// The time at which the message was due.
     public var due: Uptime
     /// Items that have lasted.
     public var raised: [Line] = []

@@ -66,7 +66,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     /// The remedy, for a person, one line.
     public var remedy: String { row.remedy }
 
-    /// Whose silence it explains; nil for an item that stops no heartbeat.
+    /// The straps or deliveries whose silence the item explains; nil for an item that stops no heartbeat.
     var explains: Explanation? { row.explains }
 
     /// The effects that an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.

@@ -12,8 +12,8 @@ extension HealthRules {
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
     static let stalledMax = Duration.seconds(600)
 
-    /// Whether heartbeats get from every strap to its destinations, by the items that hold: no end-to-end rule says
-    /// otherwise, and nothing that explains why one does not.
+    /// A Boolean value that indicates whether every strap's heartbeats reach their destinations: no item of an
+    /// end-to-end rule holds, and none that explains why such an item is left out.
     public static func heartbeatsFlow(_ conditions: [HealthCondition]) -> Bool {
         !conditions.contains { condition in
             switch condition.name {
@@ -25,8 +25,8 @@ extension HealthRules {
         }
     }
 
-    /// Whether heartbeats get from strap to destination, whatever keeps them from it. What a part has
-    /// already said of the same strap, store or delivery is not repeated.
+    /// The end-to-end rules: items for straps and deliveries whose heartbeats do not arrive, whatever the reason. A
+    /// strap, a store or a delivery that has an item of its own already gets no second one.
     static func flow(
         _ snapshot: HealthSnapshot, beside causes: [HealthCondition]
     ) -> [HealthCondition] {

@@ -23,7 +23,7 @@ extension [HealthCondition] {
 
 /// One thing that is not well.
 public struct HealthCondition: Sendable, Equatable {
-    /// Which of the health items it is.
+    /// The health item.
     public var name: HealthName
     /// The subject, where several items can have the same name: a sensor's number, an enrollment.
     public var subject: String

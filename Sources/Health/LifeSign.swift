@@ -1,6 +1,6 @@
 import Basics
 
-/// When a sign of life is given to somebody who misses it when it stays away. A value without I/O.
+/// The times at which the gateway gives a sign of life, so that somebody notices when it stops. A value without I/O.
 public struct LifeSign: Sendable, Equatable {
     /// The address that is called.
     public enum Call: Sendable, Equatable {

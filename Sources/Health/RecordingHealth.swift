@@ -171,8 +171,8 @@ extension HealthSnapshot.Adapter {
 }
 
 extension LinkState {
-    /// Whether a further link could be the sensor's: not while it has one, and not while it is away, whatever the
-    /// last attempt to connect met with.
+    /// Whether the sensor could use one more link of the adapter. It could not while it has a link or is away, whatever
+    /// the result of the last attempt to connect was.
     fileprivate var canUseAPlace: Bool {
         switch self {
         case .streaming, .absent, .suspended(.outOfRange): false

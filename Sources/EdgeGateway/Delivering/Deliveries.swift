@@ -106,7 +106,7 @@ actor Deliveries {
         return true
     }
 
-    /// Whether the tokens are not what is wrong.
+    /// Notes why a delivery could not start. Returns whether another cause than the tokens is at fault.
     private func note(_ fault: StartFault, of enrollment: Int64, _ logger: Logger) -> Bool {
         switch fault {
         case .noTokens(let fault):
@@ -338,8 +338,8 @@ actor Deliveries {
         await deliveries[enrollment]?.tokens?.isRefused ?? false
     }
 
-    /// Why an enrollment's samples are not delivered: its tokens, what ended its delivery, or what has lasted for a
-    /// minute or for more than one attempt; nil while all is well.
+    /// The reason why an enrollment's samples are not delivered: its tokens, the end of its delivery, or a fault that
+    /// has lasted for a minute or for more than one attempt; nil while all is well.
     func fault(of enrollment: Int64) async -> String? {
         if unreadable.contains(enrollment) {
             return "the tokens or secrets cannot be read (log: \"load tokens\")"

@@ -156,7 +156,7 @@ struct DestinationCodesReport: Codable, Equatable {
     }
 
     var name: String
-    /// Those of the straps that deliver there now.
+    /// The codes of the straps that deliver there now.
     var codes: [Code]
 }
 

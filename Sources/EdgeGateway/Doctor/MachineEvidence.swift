@@ -5,7 +5,7 @@ import OfflineQueue
 
 /// The statements of a report about the machine, the packages, the daemon and the store: facts, and no verdicts.
 struct MachineEvidence {
-    /// Those whose version decides how Bluetooth, the clock or the store behave.
+    /// The packages whose versions decide how Bluetooth, the clock or the store behave.
     private static let packages = [
         "bluez", "bluez-firmware", "dbus", "edge-gateway", "firmware-brcm80211",
         "firmware-realtek", "libc6", "libcurl4", "libdbus-1-3", "libsqlite3-0", "raspi-firmware",

@@ -71,7 +71,7 @@ struct EnrollRequest: Codable {
         case clientID = "clientId"
     }
 }
-/// Who somebody says a patient is whose number was another person's when it was enrolled.
+/// A person's answer for a patient's number that meant another person at the enrollment.
 enum NamedPerson: String, CaseIterable {
     /// The one who was enrolled; the exchange's record of them was corrected.
     case same

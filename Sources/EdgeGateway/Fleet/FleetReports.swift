@@ -32,7 +32,7 @@ struct FleetSensors: Codable, Equatable, Sendable {
 struct FleetBacklog: Codable, Equatable, Sendable {
     var destination: String
     var kind: String
-    /// Those that wait, and those that are held.
+    /// Samples that wait or are held.
     var samples: Int
 }
 

@@ -4,14 +4,14 @@ import OfflineQueue
 import ServiceLifecycle
 import Uplink
 
-/// When the gateway's state is to be shown anew. A value.
+/// Decides when a destination shows the gateway's state again. A value.
 struct ShowPace: Sendable {
-    /// Who watches takes a state of three such times for an old one.
+    /// The longest time between two states. Readers take a state for old after three such times.
     static let period = Duration.seconds(60)
 
     private var last: (report: FleetReport, at: Uptime)?
 
-    /// Whether `report` is to be shown now, because a person would see something new or a minute has passed.
+    /// Whether to show `report` now: it differs in more than its figures, or a minute has passed.
     mutating func isDue(_ report: FleetReport, at now: Uptime) -> Bool {
         let what = report.withoutFigures
         if let last, last.report == what, now - last.at < Self.period { return false }

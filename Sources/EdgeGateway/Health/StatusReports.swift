@@ -20,8 +20,8 @@ struct HealthItem: Codable, Equatable {
     var advice: String
 }
 
-/// Where every frame is. Two sums must hold: received = stored + undecodable + refused + doubled, and
-/// stored = delivered + pending + held + dead + dropped.
+/// The present state of every frame, as counts. Two sums must hold: received = stored + undecodable + refused +
+/// doubled, and stored = delivered + pending + held + dead + dropped.
 struct BalanceReport: Codable, Equatable {
     var received: Int
     var stored: Int
@@ -52,7 +52,7 @@ struct StatusReport: Codable, Equatable {
     var clockTrusted: Bool
     var sensors: [SensorReport]
     var enrollments: [EnrollmentReport]
-    /// Those that a person has added.
+    /// The destinations that a person has added.
     var destinations: [DestinationReport]
     var balance: BalanceReport
     var oldestUnsent: Date?

@@ -22,7 +22,7 @@ enum ViewerScope: Equatable, Sendable {
 
 /// `event: straps`
 struct LiveReport: Codable, Equatable {
-    /// When it was said: to the millisecond, since ages are counted from it.
+    /// The time of this report, to the millisecond, since the page counts ages from it.
     var at: MillisecondTime
     /// `full` or `share`.
     var scope: String

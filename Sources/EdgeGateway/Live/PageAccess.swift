@@ -54,8 +54,8 @@ actor PageAccess {
         return isOpen ? .full : nil
     }
 
-    /// Whether a request with this token may have what a program is for. Whoever sees the whole page may; the holder
-    /// of a share, and another program, may not.
+    /// Whether a request with this token may use a program's path. A viewer of the whole page may use every path; the
+    /// holder of a share, and another program's token, may not.
     func opens(_ wanted: Program, token: String?, at now: Date) async -> Bool {
         if let token, let program = program(of: token) { return program == wanted }
         return await scope(cookie: token, at: now) == .full

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A viewer, and what it may see.
 struct Viewer: Sendable {
-    /// Whose places are counted together.
+    /// The holder of a link or token; all places of a holder count together.
     enum Holder: Hashable, Sendable {
         /// A user of this machine at the control socket; nil if the kernel does not say who.
         case user(uid_t?)
@@ -47,11 +47,11 @@ struct Viewer: Sendable {
 final class Viewers: Sendable {
     /// Screens at a time: a ward's, and some phones.
     static let countMax = 32
-    /// Of these, all who came by a share.
+    /// The most screens that use a share's link, of all shares together.
     static let sharesMax = 24
-    /// Those of one link, and of one other machine.
+    /// The most screens of one share's link, and of one other machine.
     static let perShareMax = 16
-    /// Those of one holder of the whole page.
+    /// The most screens of one holder of the whole page.
     static let perHolderMax = 24
 
     private struct Seat {
@@ -65,7 +65,7 @@ final class Viewers: Sendable {
 
         func count(_ holds: (Viewer) -> Bool) -> Int { seats.values.count { holds($0.viewer) } }
 
-        /// Whether a viewer may have one more place, if there is one.
+        /// Whether a viewer is below the bounds of its holder and machine.
         func mayHaveMore(_ viewer: Viewer) -> Bool {
             let own = count { $0.holder == viewer.holder }
             guard viewer.scope != .full else { return own < Viewers.perHolderMax }
@@ -74,8 +74,8 @@ final class Viewers: Sendable {
                 && count { $0.scope != .full } < Viewers.sharesMax
         }
 
-        /// Whose place a viewer of the whole page takes: the oldest one of the visitor who has the most, and more than
-        /// this viewer would have.
+        /// The place that a viewer of the whole page takes over: the oldest place of the visitor who has the most, if
+        /// that is more than this viewer would have.
         func victim(of viewer: Viewer) -> Int? {
             let own = count { $0.holder == viewer.holder }
             let others = Set(seats.values.map(\.viewer.holder)).subtracting([viewer.holder])

@@ -104,7 +104,7 @@ struct AssignService: Sendable {
             advice: isBound ? advice : "edge-gateway queue assign lists those that have none")
     }
 
-    /// Whose the samples are: the patient who is named, or else whom the strap was paired for.
+    /// The patient of the samples: the one who is named, or else the one whom the strap was paired for.
     private static func patient(
         _ named: String?, of assignment: Assignment, _ terms: EnrollmentTerms
     ) throws -> String? {

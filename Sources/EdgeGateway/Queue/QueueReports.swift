@@ -38,18 +38,18 @@ struct SalvagedStoreReport: Codable, Equatable {
     /// Its name beside the store.
     var brokenFile: String
     var cause: String
-    /// Samples that it had, and when; left out where nobody knows.
+    /// The number of samples in the broken store, and the time of that count; left out if it is unknown.
     var stored: Int?
     var storedAt: Date?
-    /// Samples carried over; left behind as damaged; left behind because nobody knows whose they are.
+    /// Samples that were salvaged; left behind as damaged; left behind without a known strap and patient.
     var carried: Int
     var damaged: Int
     var orphaned: Int
-    /// Samples of which nobody knows what became; left out where nobody knows how many.
+    /// Samples that are unaccounted for; left out if their number is unknown.
     var unknown: Int?
-    /// Nothing more is carried over.
+    /// The salvage has ended.
     var done: Bool
-    /// Why not all of it is here; left out where nothing is in the way.
+    /// The obstacle to salvaging the rest; left out if there is none.
     var fault: String? = nil
     var acknowledged: Bool
 }

@@ -27,7 +27,7 @@ actor RelayTableFile {
 
     init(_ path: String) { self.path = path }
 
-    /// Why it is no table, a line each.
+    /// The mistakes in the file, a line each.
     func faults() -> [String] {
         let text: String
         do { text = try Self.text(path) } catch {

@@ -67,7 +67,8 @@ struct Peer: Sendable, Equatable {
     private static let groupsMax: Int32 = 65_536
 }
 
-/// Who may change something over the control socket. Who may use it at all is the socket file's mode.
+/// The users who may change something over the control socket. The mode of the socket file decides who may use it at
+/// all.
 struct ChangePolicy: Sendable {
     /// Members of this group may; nil: every user of the socket.
     let group: String?

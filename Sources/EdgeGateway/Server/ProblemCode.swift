@@ -21,7 +21,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case tooLarge = "too-large"
     case tooSlow = "too-slow"
     case headersTooLarge = "headers-too-large"
-    // Who asks.
+    // The rights of the client.
     case badToken = "bad-token"
     case tokenNeeded = "token-needed"
     case notPermitted = "not-permitted"

@@ -5,7 +5,7 @@ import Glibc
 struct StateModes {
     /// The rights of the group and of all other users.
     private static let others: mode_t = 0o077
-    /// Where a person may let others read what the gateway appends (``FileKind``).
+    /// Files that a person may let others read: those that a destination of the kind `file` appends (``FileKind``).
     private static let shownName = ".ndjson"
 
     let directory: String

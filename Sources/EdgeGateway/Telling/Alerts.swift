@@ -449,7 +449,7 @@ actor Alerts {
 }
 
 extension AlertSchedule.Seen {
-    /// Whether it says that this alert reaches nobody.
+    /// Whether the item is that this alert cannot be delivered.
     fileprivate func isAbout(alert: String) -> Bool {
         name == .alertNotDelivered && subject == alert
     }

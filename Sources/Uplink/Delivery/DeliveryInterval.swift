@@ -23,20 +23,20 @@ struct DeliveryInterval: Sendable {
         var pace: Duration { took / (points + 2) }
     }
 
-    /// So many answers decide. At the shortest interval they take 80 s, at the longest 8 minutes. Where
-    /// none of them met others the interval is halved: an exchange that works for a third of its time lets
-    /// a third of the answers meet others, and is mistaken for an idle one once in 1,000 times.
+    /// The number of answers that decide. At the shortest interval they take 80 s, at the longest 8 minutes. The
+    /// interval is halved if none of them met others: at an exchange that works for a third of its time a third of the
+    /// answers meet others, so that it is mistaken for an idle one once in 1,000 times.
     static let answersMax = 16
-    /// Where so many of them did it is doubled. Of an idle exchange's answers one in seven or eight meets
-    /// the others of the same gateway, and so many of 16 do once in 5,000 times.
+    /// The interval is doubled if so many of them met others. At an idle exchange one answer in seven or eight meets
+    /// other requests of the same gateway; so many of 16 do so once in 5,000 times.
     static let busyMin = 8
     /// A request that takes longer than the quickest by more than a quarter has met others.
     static let crowdedFactor = 1.25
     /// An answer that takes more than this part of the interval keeps the exchange too busy, whatever the
     /// reason is: at 0.6 s eight straps ask for as much as one of its workers can do in 5 s.
     static let shareMax = 8
-    /// A request takes so many data points along, so that most of what it costs is not its own: averages
-    /// of 10 s are sent as seldom as ever.
+    /// A request waits for so many data points, so that they cost more than the request itself: averages of 10 s are
+    /// sent as seldom as with the longest interval.
     static let pointsMin = 5.0
 
     /// Begins at the shortest: an exchange that has no time for it shows it within two minutes.

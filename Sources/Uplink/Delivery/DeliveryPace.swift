@@ -159,10 +159,10 @@ struct DeliveryPace: Sendable {
         return min(rest, max(.microseconds(Int64(min(cycle * 1_000_000, 1e15))) - time, .zero))
     }
 
-    /// How many times what is recorded the requests take along: twice as much after an answer that was just
-    /// too slow, hardly more than once after one that took a minute. The slower the answers, the more
-    /// gateways wait, and a thousand that make 72 % of what their exchange takes must not ask for more than
-    /// all of it: at 1.25 throughout a fifth of its work was for nothing (docs/operate/scale.md).
+    /// The samples that requests carry, as a multiple of the samples that are recorded meanwhile: twice as many after
+    /// an answer that was just too slow, hardly more than the same after one that took a minute. The slower the
+    /// answers are, the more gateways wait. A thousand gateways that use 72 % of their exchange must not ask for more
+    /// than it can do: with a constant 1.25 a fifth of its work was in vain (docs/operate/scale.md).
     func gain(after time: Duration) -> Double {
         1 + min(settings.slow / max(time, .microseconds(1)), 1)
     }

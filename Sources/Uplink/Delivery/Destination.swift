@@ -27,15 +27,15 @@ public struct OutgoingPoint: Sendable, Hashable {
 public enum LedgerAnswer: Hashable, Sendable {
     /// All of them are stored, now or before.
     case stored
-    /// Those for which it is true are stored, or refused for good; why the others are not, in words for a person, without
-    /// secrets.
+    /// Entries with `true` are stored, or refused for good. The text says why the others are not, in words for a
+    /// person, without secrets.
     case partly([Bool], String)
-    /// None may be, and fewer at a time may well be; why, in the same words.
+    /// No entry may be stored; fewer at a time may be. With the reason, in words for a person, without secrets.
     case tooMany(String)
-    /// None may be; why, in words for a person, without secrets.
+    /// No entry may be stored. With the reason, in words for a person, without secrets.
     case failed(String)
-    /// None is stored, and nothing is wrong: the destination takes no ledger yet, or it needs first what its samples
-    /// wait for as well.
+    /// No entry is stored, and nothing is wrong: the destination takes no ledger yet, or the same cause keeps its
+    /// samples waiting.
     case later
 }
 
@@ -59,8 +59,8 @@ public protocol Destination: Sendable {
     /// Tries once to deliver entries of the gap ledger, all of one kind. An entry that it has already changes
     /// nothing there.
     func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer
-    /// Whether RR intervals are to be offered, of which there are some: asked of the destination where that
-    /// is not known, and true when it does not say.
+    /// Whether to offer RR intervals, of which there are some. The destination is asked if that is not known; if it
+    /// does not say, they are offered.
     func mayTakeIntervals() async -> Bool
     /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
     /// nil after one that did. Read after ``deliver(_:alone:)``; what is done later may change it.
@@ -71,16 +71,16 @@ public protocol Destination: Sendable {
     var partialFault: String? { get async }
     /// Whether it shows the gateway's state to people.
     var showsState: Bool { get }
-    /// Shows how the gateway is now. What cannot be shown is no fault of a delivery.
+    /// Shows the gateway's state. A state that cannot be shown is no fault of the delivery.
     func show(_ state: GatewayState) async
-    /// Whether the destination works, apart from what is sent to it.
+    /// Whether the destination works, whatever is sent to it.
     func isHealthy() async -> Bool
-    /// Whether it is over with a request that it gave no answer to, as far as can be seen: asked before the same
-    /// samples are sent again where ``mayRace`` says that this matters.
+    /// Whether the destination has ended its work on a request that it did not answer, as far as can be seen. Where
+    /// ``mayRace`` is true, the gateway asks this before it sends the same samples again.
     func isSilenceOver() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
     func isMended(_ reason: HoldReason) async -> Bool
-    /// The same for one patient's samples, which alone are held.
+    /// The same for the samples of one patient, if only those are held.
     func isMended(_ reason: HoldReason, of patient: String) async -> Bool
     /// The destination is about to be removed: ends what it shows to others. Gives what they still see, in
     /// words for a person; nil if that is nothing.

@@ -9,13 +9,13 @@ struct PatientHolds: Sendable {
     private(set) var reasons: [String: HoldReason] = [:]
     /// In the order in which they are checked.
     private var turns: [String] = []
-    /// When the next one is checked.
+    /// The time of the next check.
     private(set) var nextProbe: Uptime?
     /// The patient one sample of whom is being tried.
     private(set) var trial: String?
     /// Whether that patient was checked in a round.
     private var isTrialOfRound = false
-    /// Those who are checked soon, since one who was held for the same reason is held no longer.
+    /// Patients who are checked soon, because another patient's hold for the same reason has ended.
     private var round: [String] = []
 
     /// From one look to the next in a round.

@@ -23,7 +23,7 @@ public struct SharedFetches: Sendable {
     /// After a commit that is no older a fetch needs no other.
     static let freshTime = Duration.seconds(2)
 
-    /// When the commit came that the next fetch goes along with.
+    /// The time of the commit that the next fetch follows.
     private var committedAt: Uptime?
     /// Whether this fetch has waited for a commit that was due.
     private var hasWaited = false
@@ -36,9 +36,9 @@ public struct SharedFetches: Sendable {
         min(step, turnMax / max(count - 1, 1)) * position
     }
 
-    /// Samples were committed; whether a delivery that fetches each `interval`, and the next time at `due`, shall
-    /// fetch now. It does so once, too, after a fetch that found nothing: that one may have been there just before the
-    /// commit. Not again: the samples of a strap that is away are not in the next commit either.
+    /// Samples were committed. Returns whether a delivery that fetches each `interval`, and the next time at `due`,
+    /// fetches now. It also does so once after a fetch that found nothing and may have come just before the commit; not
+    /// twice, since a strap that is away has no samples in the next commit either.
     mutating func committed(due: Uptime, interval: Duration, _ now: Uptime) -> Bool {
         guard !isFresh(now), emptyFetches == 1 || due - now <= min(Self.near, interval / 2) else {
             return false
@@ -47,8 +47,8 @@ public struct SharedFetches: Sendable {
         return true
     }
 
-    /// A fetch is due: how far off a commit may be for it to be waited for; nil if there was one just now, and none
-    /// is needed.
+    /// A fetch is due. Returns how long it may wait for the next commit; nil if there was one just now, and it need not
+    /// wait.
     func patience(interval: Duration, _ now: Uptime) -> Duration? {
         if isFresh(now) { return nil }
         return hasWaited ? .zero : interval / Self.patiencePart
@@ -58,7 +58,7 @@ public struct SharedFetches: Sendable {
         committedAt.map { now - $0 <= Self.freshTime } ?? false
     }
 
-    /// The fetch waits for a commit that is due at `due`; until when at most.
+    /// The fetch waits for a commit that is due at `due`. Returns until when it waits at most.
     mutating func wait(for due: Uptime) -> Uptime {
         hasWaited = true
         return due + Self.lateness

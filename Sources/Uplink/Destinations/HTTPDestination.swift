@@ -43,7 +43,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             case .stopped(let answer): return answer
             case .answered(let answer, .partly):
                 let entries = await settle(part, answer)
-                // Those of one part would not say which of all data points they are of.
+                // Verdicts on one part do not tell which of all the data points they mean.
                 if case .entries = entries, part.count < points.count { return .malformed }
                 return entries
             case .answered(let answer, let meaning):

@@ -43,7 +43,7 @@ public actor CurlTransport: HTTPTransport {
     }
 }
 
-/// Whether nobody waits any more for what libcurl does.
+/// Tells libcurl's callbacks that nobody waits for the transfer any more.
 final class CurlCancellation: Sendable {
     private let flag = Atomic(false)
 

@@ -6,7 +6,7 @@ struct NATSSettings: Sendable {
     var servers: [ServerAddress]
     /// The name of this client for the server's operator.
     var name: String
-    /// Who it is.
+    /// The key that identifies this client.
     var key: NKey
     /// The beginning of the subjects of answers; the server has to let this client hear what is below it.
     var inbox: String

@@ -108,8 +108,8 @@ extension Relay {
         for worker in workers { await worker.forgetAttributions(of: held) }
     }
 
-    /// Whether the answer is about what was sent, and nothing of it is under way: then each request is better
-    /// off by itself. An exchange that does not work at all says 500 too.
+    /// Whether the answer is about the content of the bundle and none of it is under way: then each request is sent by
+    /// itself. An exchange that does not work at all answers 500, too.
     private func isAboutContent(
         _ answer: DeliveryAnswer, _ took: Duration, _ worker: ExchangeDestination
     ) async -> Bool {

@@ -12,11 +12,11 @@ struct RelayBatcher: Sendable {
         var gateway: String
         /// Its data points.
         var points: Int
-        /// Whether it goes by itself.
+        /// Whether the request is sent in a bundle of its own.
         var isAlone: Bool
-        /// When it came.
+        /// The time at which the request came.
         var received: Uptime
-        /// When it has to begin at the exchange, if at all.
+        /// The latest time at which it may begin at the exchange.
         var latest: Uptime
     }
 

@@ -21,7 +21,7 @@ enum RelayPatience {
     /// Before the same samples are sent again when their fate is unknown.
     static let resendPause = beginMax + workMax
 
-    /// When a request that left the NATS server at `departure` has to begin at the exchange, if at all.
+    /// The latest time at which a request that left the NATS server at `departure` may begin at the exchange.
     static func latestBegin(_ departure: Uptime, patience: Duration) -> Uptime {
         let patience = min(max(patience, answerRange.lowerBound), answerRange.upperBound)
         return departure + min(beginMax, patience / beginPart)

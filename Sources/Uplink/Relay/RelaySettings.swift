@@ -2,7 +2,7 @@
 public struct RelaySettings: Sendable {
     /// The servers of the cluster, one to which it connects.
     public var servers: [ServerAddress]
-    /// Who it is there.
+    /// The relay's key at the servers.
     public var key: NKey
     /// How these servers are reached.
     public var network: CurlSettings

@@ -12,9 +12,9 @@ struct StallWatch: Sendable, Hashable {
     /// be looked at after it.
     static let gapMax = Duration.seconds(3)
 
-    /// When the last question was asked that is answered.
+    /// The time of the last question that was answered.
     private var asked: Uptime
-    /// Since when what comes can be of any age; nil while it cannot.
+    /// The time since which messages may be of any age; nil while they are fresh.
     private(set) var stalledSince: Uptime?
 
     /// A watch over a subscription that is not made before `now`.

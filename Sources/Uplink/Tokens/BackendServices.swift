@@ -9,7 +9,7 @@ struct BackendServices: TokenIssuer {
     let clock: any GatewayClock
     /// The FHIR server, which says where it wants its clients to sign in.
     let server: BaseURL
-    /// Where a person says that they do.
+    /// The place to sign in that a person has set; nil: the server says it.
     let endpoint: TokenEndpoint?
     let scope: String
 

@@ -31,8 +31,8 @@ public actor ExchangeDestination: Destination {
     /// Only a patient may tell the exchange of a source of such resources.
     public nonisolated let takesLedger: Bool
     var ledgerPlace = LedgerPlace.unknown
-    /// Whether the exchange has said, since something may have changed there, that the patient's number means the
-    /// person who was enrolled.
+    /// Whether the exchange has confirmed that the patient's number means the person who was enrolled, since the last time
+    /// that this may have changed.
     var isPersonKnown = false
 
     /// A gateway has a handful of straps; beyond this the writers are made anew.
@@ -231,7 +231,7 @@ public actor ExchangeDestination: Destination {
             case 401 where answer.isDocument:
                 await refused(token)
                 lastFault = .noToken
-                // Whose samples these are is asked before they are sent with another token.
+                // Before samples are sent with another token, the exchange is asked who the patient is.
                 if let answer = await doubtOfPerson() { return answer }
             case 404:
                 switch await findBase() {

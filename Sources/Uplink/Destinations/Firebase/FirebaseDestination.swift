@@ -160,7 +160,7 @@ actor FirebaseDestination: Destination {
             contentType: body.isEmpty ? nil : "application/json", body: body)
     }
 
-    /// Where the token comes to stand, which Firebase wants in the address.
+    /// The place of the token, which Firebase wants in the address.
     private static let tokenMark = "TOKEN"
 
     enum Sent {

@@ -5,7 +5,7 @@ import OfflineQueue
 struct MQTTMessage: Hashable, Sendable {
     var topic: String
     var payload: [UInt8]
-    /// Whether the broker keeps it for who subscribes later.
+    /// Whether the broker keeps the message for later subscribers.
     var isRetained = false
 }
 

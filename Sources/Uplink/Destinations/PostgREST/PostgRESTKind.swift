@@ -198,7 +198,7 @@ public struct PostgRESTKind: HTTPKind {
 
     public func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
         if 200...201 ~= answer.status {
-            // Who does not say that it knows repetitions would store them.
+            // A server that does not confirm that it ignores repetitions would store them.
             let applied = answer.fields["preference-applied"] ?? ""
             let isKnown = applied.contains("resolution=ignore-duplicates")
             return isKnown ? .stored : .held(.requestRefused)

@@ -29,8 +29,8 @@ public struct PatientAccount: Sendable, Hashable {
         return fingerprint(salt: Digests.hex(salt)).joined(separator: ":")
     }
 
-    /// Whether this can be the person of whom a fingerprint was made. Only what both tell counts: a server that is updated
-    /// may say more of its accounts, or less. An address changes, and counts only beside an unknown birth date.
+    /// Whether the fingerprint can be of this person. Only traits that both have are compared, since an updated server may
+    /// tell more of its accounts, or less. An address may change, and is compared only if a birth date is unknown.
     public func matches(_ fingerprint: String) -> Bool {
         let before = fingerprint.split(separator: ":", omittingEmptySubsequences: false)
             .map(String.init)
@@ -59,7 +59,7 @@ public struct PatientAccount: Sendable, Hashable {
 }
 
 extension EnrollmentTerms {
-    /// Whether this is the person whom the number meant before, as far as one can tell; nil if that was nobody.
+    /// Whether the patient's number meant this person before, as far as one can tell; nil if the number is new.
     public func knows(_ person: PatientAccount) -> Bool? {
         patientFingerprints[person.patient].map(person.matches)
     }
