@@ -4,9 +4,6 @@ import PackageDescription
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
-    // Compiling a module as a whole, the compiler takes members of glibc's structs for those of a module that no source
-    // may import.
-    .enableUpcomingFeature("MemberImportVisibility", .when(configuration: .debug)),
     .treatAllWarnings(as: .error),
 ]
 // Packed relocations make the program a tenth smaller, on the disk and in memory. They need glibc 2.36 (Debian 12).
