@@ -119,10 +119,16 @@ public struct CloudCareKind: HTTPKind {
     /// An import is of one device.
     public func batches(of points: [OutgoingPoint], _ context: RequestContext) -> [[OutgoingPoint]]
     {
-        var order: [String] = []
-        var byDevice: [String: [OutgoingPoint]] = [:]
+        /// The facts that a device's identifier is made of.
+        struct Device: Hashable {
+            var sensorID: Int64
+            var patient: String?
+        }
+        var order: [Device] = []
+        var byDevice: [Device: [OutgoingPoint]] = [:]
         for point in points {
-            let device = deviceID(point.sensorID, point.patient ?? context.patient)
+            let device = Device(
+                sensorID: point.sensorID, patient: point.patient ?? context.patient)
             if byDevice[device] == nil { order.append(device) }
             byDevice[device, default: []].append(point)
         }
