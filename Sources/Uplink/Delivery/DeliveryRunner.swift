@@ -363,7 +363,7 @@ public actor DeliveryRunner {
     }
 
     private func noteLedgerFault(_ fault: String) {
-        if ledgerFault == nil {
+        if ledgerFault != fault {
             logger.warning("deliver gap ledger", metadata: ["fault": "\(fault)"])
         }
         ledgerFault = fault

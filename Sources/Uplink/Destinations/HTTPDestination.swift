@@ -116,10 +116,10 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         case .answered(_, .stored):
             hasTakenLedger = true
             return .stored
-        case .answered(_, .each(let entries)) where entries.allSatisfy(\.isTaken):
-            return .stored
-        case .answered(_, .each(let entries)):
-            return .partly(entries.map(\.isTaken), fault ?? "some are refused")
+        case .answered(_, .each(let answers)):
+            if answers.contains(where: \.isTaken) { hasTakenLedger = true }
+            guard answers.contains(where: { !$0.isTaken }) else { return .stored }
+            return .partly(answers.map(isOver), fault ?? "some are refused")
         case .answered(_, .tooLarge), .stopped(.unanswered):
             return .tooMany(fault ?? "no answer")
         // One of them is wrong, and shows when it goes alone. As with samples it is then over, if that is the server's
@@ -131,6 +131,16 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
         case .answered, .stopped: return .failed(fault ?? "no answer")
+        }
+    }
+
+    /// Whether nothing more is to be expected for an entry of the gap ledger.
+    private func isOver(_ answer: EntryAnswer) -> Bool {
+        switch answer.verdict {
+        case .stored, .storedBefore, .refused, .notWanted: true
+        case .held: false
+        // What is wrong with the entry, which all may have.
+        case .unclear: hasTakenLedger && [400, 422].contains(answer.status)
         }
     }
 

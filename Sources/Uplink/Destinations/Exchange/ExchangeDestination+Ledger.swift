@@ -19,6 +19,8 @@ extension ExchangeDestination {
     public nonisolated var ledgerEntriesMax: Int { 20 }
 
     /// Stores each entry as a FHIR Observation beside the exchange's own. The exchange replaces one that it has by its id.
+    ///
+    /// The entries behind a refused one go as well: as with samples, it is over with that one if the exchange takes others.
     public func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
         guard let device = terms.device, let patient = terms.patient, await doubtOfPerson() == nil
         else { return .later }
@@ -28,8 +30,9 @@ extension ExchangeDestination {
         case .success(nil): return .later
         case .failure(let fault): return answer(to: fault, taken: [])
         }
-        var taken: [Bool] = []
+        var stored: [Bool] = []
         var refusal: String?
+        var taken: [Bool] { hasTakenLedger ? stored.map { _ in true } : stored }
         for entry in entries {
             let body = FHIRWriter.resource(
                 entry, patient: entry.patient ?? patient, device: "Device/\(device)")
@@ -38,9 +41,11 @@ extension ExchangeDestination {
                 try await reader.store(body, below: base, source: source, token: token)
             }
             switch answer {
-            case .success(.stored): taken.append(true)
+            case .success(.stored):
+                stored.append(true)
+                hasTakenLedger = true
             case .success(.refused(let words)):
-                taken.append(false)
+                stored.append(false)
                 refusal = ServerWords.shown(words, hiding: [patient]) ?? "some are refused"
             case .success(.sourceUnknown):
                 // The exchange may have been restored from an older backup: the next attempt registers the source anew.

@@ -31,6 +31,8 @@ public actor ExchangeDestination: Destination {
     /// Only a patient may tell the exchange of a source of such resources.
     public nonisolated let takesLedger: Bool
     var ledgerPlace = LedgerPlace.unknown
+    /// Whether the exchange has taken entries of the gap ledger since the start.
+    var hasTakenLedger = false
     /// Whether the exchange has confirmed that the patient's number means the person who was enrolled, since the last time
     /// that this may have changed.
     var isPersonKnown = false

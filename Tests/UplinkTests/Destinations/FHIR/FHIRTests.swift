@@ -216,6 +216,27 @@ import Testing
         #expect(fault.hasSuffix("Patient/# is unknown"))
     }
 
+    /// An entry that the server's rules refuse held up all later ones of its assignment.
+    @Test func anEntryThatIsRefusedBesideOthersThatAreStoredIsOver() async throws {
+        let refused = (400, KindFixture.outcome("invalid", "a period is missing"))
+        let entries = (1...2).map {
+            LedgerEntry(
+                id: "e\($0)", sensorID: 3, patient: nil,
+                .gap(.clockUnknown, from: nil, until: nil, length: nil))
+        }
+        for (said, wanted) in [
+            ([refused, refused], [false, false]), ([refused, (201, "")], [true, true]),
+            ([(503, ""), (201, "")], [false, true]),
+        ] {
+            let (parts, _) = Self.parts { _ in .json(200, KindFixture.batch(said)) }
+            let answer = try await KindFixture.make("fhir").make(parts).deliver(ledger: entries)
+            guard case .partly(wanted, _) = answer else {
+                Issue.record("\(answer) instead of \(wanted)")
+                continue
+            }
+        }
+    }
+
     @Test func aBatchOfTheLedgerThatIsTooLargeMayGoInParts() async throws {
         let entry = LedgerEntry(
             id: "e", sensorID: 3, patient: nil,
