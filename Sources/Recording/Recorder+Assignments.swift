@@ -106,10 +106,10 @@ extension Recorder {
             await takeHeld(of: address)
             return
         }
-        // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
+        // A sensor that was just paired has had a link; one of an earlier run waits for bluetoothd.
         var session = SensorSession(
             sensorID: sensorID, assignmentID: assignmentID, needsContact: needsContact,
-            began: clock.read().uptime, linked: linked(address))
+            began: clock.read().uptime, linked: linkBegins[address])
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session
@@ -126,10 +126,5 @@ extension Recorder {
         links[address] = nil
         held[address] = nil
         await append(arrivals)
-    }
-
-    private func linked(_ address: String) -> Uptime? {
-        guard let change = links[address], case .streaming = change.state else { return nil }
-        return change.uptime
     }
 }

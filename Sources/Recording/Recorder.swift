@@ -28,6 +28,8 @@ public actor Recorder {
 
     var sessions: [String: SensorSession] = [:]
     var links: [String: LinkChange] = [:]
+    /// When each sensor's latest link was made. Its frames may come after its end: bluetoothd keeps them while it hangs.
+    var linkBegins: [String: Uptime] = [:]
     /// By the address of a sensor whose assignment changes.
     var held: [String: HeldFrames] = [:]
     /// Links that stream and of which no frame is stored yet.
@@ -242,6 +244,7 @@ public actor Recorder {
             held[new] = frames.joined(with: held[new])
         }
         if let change = links.removeValue(forKey: old) { links[new] = change }
+        if let begin = linkBegins.removeValue(forKey: old) { linkBegins[new] = begin }
         guard let session = sessions.removeValue(forKey: old) else { return }
         sessions[new] = session
         addressesToStore[session.sensorID] = new
@@ -290,6 +293,7 @@ public actor Recorder {
 
     private func take(_ change: LinkChange) async {
         links[change.address] = change
+        if case .streaming = change.state { linkBegins[change.address] = change.uptime }
         if sessions[change.address]?.silence.follow(change) == true {
             await noteSilence(of: change.address, at: change.uptime)
         }

@@ -282,6 +282,32 @@ import Testing
         try await stage.end()
     }
 
+    /// A strap was paired, its link ended while bluetoothd hung, and frames of half a minute ago were dated now.
+    @Test func framesOfALinkThatEndedInAHangAreNotDatedAtTheirArrival() async throws {
+        let stage = try await Stage()
+        let assignment = try #require(try await stage.queue.openAssignments().first)
+        await stage.recorder.forget(Self.address)
+        await stage.recorder.take([
+            .daemonHung(since: .zero + .seconds(103)),
+            .link(
+                LinkChange(
+                    address: Self.address, state: .draining, reason: .released,
+                    uptime: .zero + .seconds(110))),
+        ])
+        stage.clock.set(112)
+        await stage.recorder.record(
+            address: Self.address, sensorID: stage.sensor.id, assignmentID: assignment.id)
+        stage.clock.set(140.01)
+        await stage.recorder.take(
+            (UInt8(0)..<3).map { stage.frame(140 + Double($0) / 1_000, bpm: 60 + $0) })
+        await stage.recorder.finish()
+        try await stage.queue.flush()
+        let samples = try await stage.queue.nextBatch(enrollment: stage.first.id, limit: 10)
+        let quarters = samples.map { $0.flags >> 24 }
+        #expect(quarters.count == 3 && quarters.allSatisfy { $0 > 40 }, "\(quarters)")
+        try await stage.end()
+    }
+
     /// A connection that is lost leaves frames behind that the recorder has not taken yet.
     @Test func whatCameBeforeTheBusWasLostIsTakenFirst() async throws {
         let stage = try await Stage()
