@@ -23,9 +23,11 @@ extension Recorder {
     ///
     /// Returns since when; nil if not all could be taken in time.
     public func holdFrames(of address: String) async -> Uptime? {
-        if case .streaming? = links[address]?.state {
-            // Frames that bluetoothd keeps while it hangs were sent before.
+        switch links[address]?.state {
+        case .streaming, .draining:
+            // Frames that bluetoothd keeps while it hangs were sent before; it may not have ended the link yet.
             guard !isHung, await central.hasHandedOver() else { return nil }
+        default: break
         }
         let since = clock.read().uptime
         if held[address] == nil {

@@ -267,6 +267,22 @@ import Testing
         try await stage.end()
     }
 
+    /// The link of a strap that was just paired was let go in a hang; the strap was forgotten, and its patient's last
+    /// frames with it.
+    @Test func aStrapIsNotForgottenWhileAHungBluetoothdIsToEndItsLink() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        stage.bus.hang()
+        await stage.recorder.take([
+            .link(
+                LinkChange(
+                    address: Self.address, state: .draining, reason: .released,
+                    uptime: stage.clock.read().uptime))
+        ])
+        #expect(await stage.recorder.holdFrames(of: Self.address) == nil)
+        try await stage.end()
+    }
+
     @Test func aStrapThatIsAwayIsForgottenAlthoughBluetoothdHangs() async throws {
         let stage = try await Stage()
         await stage.send([101, 102, 103])
