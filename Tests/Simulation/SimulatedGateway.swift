@@ -44,7 +44,7 @@ final class SimulatedGateway: Sendable {
         }
         gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger,
-            services: states, transport: { _ in network.transport() })
+            services: states, transport: { _ in network.transport() }, seed: seed)
     }
 
     /// Begins, as the daemon does.

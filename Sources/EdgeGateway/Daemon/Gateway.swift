@@ -56,12 +56,14 @@ struct Gateway: Sendable {
     ///   - failing: called before each step of a change to an enrollment; what it throws makes the step fail.
     ///     For tests.
     ///   - board: what this machine's hardware carries.
+    ///   - seed: chooses the pauses of deliveries, which are random.
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
         logger: Logger, services: ServiceStates = ServiceStates(),
         transport: @escaping Transport = { CurlTransport($0) },
         failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in },
-        board: @escaping @Sendable () -> BoardTraits = { BoardTraits() }
+        board: @escaping @Sendable () -> BoardTraits = { BoardTraits() },
+        seed: UInt64 = .random(in: .min ... .max)
     ) {
         self.settings = settings
         self.logger = logger
@@ -72,7 +74,7 @@ struct Gateway: Sendable {
         self.board = BoardWatch(queue: queue, logger: logger, traits: board)
         deliveries = Deliveries(
             settings: settings, queue: queue, board: self.board, transport: transport, clock: clock,
-            logger: logger)
+            logger: logger, seed: seed)
         alerts = Alerts(settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),

@@ -32,6 +32,7 @@ actor Deliveries {
     private let transport: Gateway.Transport
     private let clock: any GatewayClock
     private let logger: Logger
+    private let seed: UInt64
     private var deliveries: [Int64: Delivery] = [:]
     /// Where the store tells of its commits; nil before the first delivery.
     private var commits: AsyncStream<Void>.Continuation?
@@ -48,8 +49,10 @@ actor Deliveries {
 
     init(
         settings: Settings, queue: SampleQueue, board: BoardWatch,
-        transport: @escaping Gateway.Transport, clock: any GatewayClock, logger: Logger
+        transport: @escaping Gateway.Transport, clock: any GatewayClock, logger: Logger,
+        seed: UInt64
     ) {
+        self.seed = seed
         self.board = board
         self.transport = transport
         self.settings = settings
@@ -257,7 +260,7 @@ actor Deliveries {
         return DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: logger, settings: settings,
-            unansweredSince: unanswered)
+            unansweredSince: unanswered, seed: seed &+ UInt64(bitPattern: enrollment.id))
     }
 
     /// Ends a delivery; a request under way is given up, and its samples are sent again later. A token

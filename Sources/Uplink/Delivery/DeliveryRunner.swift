@@ -1,6 +1,7 @@
 import Basics
 import Logging
 import OfflineQueue
+import Synchronization
 
 /// Runs one delivery: takes samples from the queue, delivers them, and settles what became of them.
 public actor DeliveryRunner {
@@ -47,11 +48,11 @@ public actor DeliveryRunner {
     static let sleepMax = Duration.seconds(60)
 
     /// A runner for the delivery of `enrollment`. `unansweredSince` is the queue's
-    /// `unansweredRequest(enrollment:)`.
+    /// `unansweredRequest(enrollment:)`; `seed` chooses its pauses, which are random.
     public init(
         enrollment: Enrollment, queue: SampleQueue, destination: any Destination,
         clock: any GatewayClock, logger: Logger, settings: DeliverySettings = DeliverySettings(),
-        unansweredSince: Uptime? = nil
+        unansweredSince: Uptime? = nil, seed: UInt64 = .random(in: .min ... .max)
     ) {
         enrollmentID = enrollment.id
         self.queue = queue
@@ -61,12 +62,13 @@ public actor DeliveryRunner {
         resolution = Resolution(stored: enrollment.terms.resolution)
         servesMany = enrollment.terms.kind == .practitionerKey || destination.servesMany
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
+        let random = Mutex(SeededRandom(seed: seed))
         delivery = Delivery(
             settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince,
             mayRace: destination.mayRace
-        ) {
-            .microseconds(
-                Int64.random(in: $0.lowerBound.microseconds...$0.upperBound.microseconds))
+        ) { range in
+            let microseconds = range.lowerBound.microseconds...range.upperBound.microseconds
+            return .microseconds(random.withLock { Int64.random(in: microseconds, using: &$0) })
         }
     }
 
