@@ -46,8 +46,10 @@ struct HeldFrames: Sendable {
         return true
     }
 
-    /// When the first of them came; an assignment begins with it, so that none is passed over from now on.
-    mutating func begin() -> Uptime? {
+    /// When the first of them came since a pairing began; an assignment begins with it, so that none is passed over from
+    /// now on.
+    mutating func begin(pairedSince begun: Uptime) -> Uptime? {
+        frames.removeAll { $0.uptime < begun }
         hasBeginning = true
         return frames.first?.uptime
     }

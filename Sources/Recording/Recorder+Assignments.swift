@@ -8,13 +8,13 @@ extension Recorder {
     /// How long a change of an assignment may wait for frames: a card's disk may hold them up for seconds.
     private static let changePatience = Duration.seconds(10)
 
-    /// Frames of a sensor without an assignment wait for one from now on.
+    /// Frames of a sensor without an assignment wait for one, if they arrive from now on: others may have worn it before.
     ///
     /// Returns whether they do because of this call: who made them wait calls ``abandonPairing(_:)`` if it comes to
     /// nothing.
     public func beginPairing(_ address: String) -> Bool {
         guard sessions[address] == nil, held[address] == nil else { return false }
-        held[address] = HeldFrames(of: address, since: .zero, hasBeginning: false)
+        held[address] = HeldFrames(of: address, since: clock.read().uptime, hasBeginning: false)
         return true
     }
 
@@ -97,7 +97,12 @@ extension Recorder {
     }
 
     /// When the first frame that waits arrived, with which the sensor's next assignment begins; nil if none waits.
-    public func beginAssignment(of address: String) -> Uptime? { held[address]?.begin() }
+    ///
+    /// Frames from before `begun`, when the strap's pairing began, wait because somebody else pairs it as well. They are
+    /// nobody's.
+    public func beginAssignment(of address: String, pairedSince begun: Uptime) -> Uptime? {
+        held[address]?.begin(pairedSince: begun)
+    }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
     public func record(address: String, sensorID: Int64, assignmentID: Int64) async {

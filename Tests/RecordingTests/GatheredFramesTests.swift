@@ -338,6 +338,46 @@ import Testing
         try await stage.end()
     }
 
+    /// A strap was forgotten, and paired with the next patient while the last frames before that gathered on the bus: they
+    /// were the next patient's.
+    @Test func aFrameFromBeforeThePairingIsNotTheNewPatients() async throws {
+        let stage = try await Stage()
+        await stage.recorder.forget(Self.address)
+        stage.clock.set(103)
+        #expect(await stage.recorder.beginPairing(Self.address))
+        await stage.recorder.take([stage.frame(102.5), stage.frame(103.5)])
+        let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
+        let assignment = try await stage.queue.assign(
+            sensor: stage.sensor.id, enrollment: second.id)
+        await stage.recorder.record(
+            address: Self.address, sensorID: stage.sensor.id, assignmentID: assignment.id)
+        await stage.recorder.finish()
+        #expect(try await stage.seconds(of: second) == [103.5])
+        try await stage.end()
+    }
+
+    /// Two people paired a strap at once, for two patients; the second one's patient got frames from before their command.
+    @Test func aFrameHeardForAnotherPairingIsNotTheNewPatients() async throws {
+        let stage = try await Stage()
+        await stage.recorder.forget(Self.address)
+        #expect(await stage.recorder.beginPairing(Self.address))
+        await stage.send([101])
+        stage.clock.set(102)
+        let begun = stage.clock.read().uptime
+        #expect(await !stage.recorder.beginPairing(Self.address))
+        await stage.send([103])
+        let since = await stage.recorder.beginAssignment(of: Self.address, pairedSince: begun)
+        #expect(since == .zero + .seconds(103))
+        let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
+        let assignment = try await stage.queue.assign(
+            sensor: stage.sensor.id, enrollment: second.id, since: since)
+        await stage.recorder.record(
+            address: Self.address, sensorID: stage.sensor.id, assignmentID: assignment.id)
+        await stage.recorder.finish()
+        #expect(try await stage.seconds(of: second) == [103])
+        try await stage.end()
+    }
+
     /// `pair` said "first heartbeat: 255 bpm".
     @Test func aRateThatNoHeartHasIsNoProofOfLife() async throws {
         let stage = try await Stage()

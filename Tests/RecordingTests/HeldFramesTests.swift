@@ -30,7 +30,7 @@ struct HeldFramesTests {
         var held = HeldFrames(of: Self.address, since: .zero, hasBeginning: false)
         for second in 1...300 { _ = held.take(frame(second)) }
         #expect(seconds(held) == Array(61...300))
-        #expect(held.begin() == .zero + .seconds(61))
+        #expect(held.begin(pairedSince: .zero) == .zero + .seconds(61))
         for second in 301...400 { _ = held.take(frame(second)) }
         #expect(seconds(held) == Array(61...400))
     }

@@ -71,7 +71,7 @@ struct PairingService: Sendable {
         do {
             sensor = try await recording.changes.run { [wanted] in
                 do {
-                    return try await start(known, wanted, inspection, session)
+                    return try await start(known, wanted, inspection, session, since: begun)
                 } catch {
                     if isNew { await recorder.abandonPairing(address) }
                     throw error
@@ -211,7 +211,8 @@ struct PairingService: Sendable {
 
     /// Stores the sensor and its assignment, and records it from then on.
     private func start(
-        _ address: String, _ wanted: Wanted, _ inspection: Inspection, _ session: PairingSession
+        _ address: String, _ wanted: Wanted, _ inspection: Inspection, _ session: PairingSession,
+        since begun: Uptime
     ) async throws -> Sensor {
         // Whoever ended the command expects a strap that is not paired.
         guard await !session.isAbandoned else { throw CancellationError() }
@@ -227,7 +228,7 @@ struct PairingService: Sendable {
             try await queue.pair(
                 address: address, details: details, enrollment: wanted.enrollment?.id,
                 patient: wanted.request.patient, also: wanted.further.map(\.id),
-                since: await recorder.beginAssignment(of: address) ?? since)
+                since: await recorder.beginAssignment(of: address, pairedSince: begun) ?? since)
         }
         await recording.start(sensor, as: assignment.id)
         return sensor
