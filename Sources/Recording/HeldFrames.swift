@@ -10,6 +10,14 @@ struct HeldFrames: Sendable {
     /// change waits for the disk, which takes seconds.
     static let oldestMax = 8_192
 
+    /// A frame that waits.
+    struct Frame: Sendable {
+        let bytes: [UInt8]
+        let uptime: Uptime
+        /// When the link was made by which it came; nil if that is not known.
+        let linked: Uptime?
+    }
+
     /// Frames for which there was no room.
     struct Refused: Sendable, Equatable {
         var count: Int
@@ -21,7 +29,7 @@ struct HeldFrames: Sendable {
     let address: String
     /// Those that came before belong to the assignment that the sensor has.
     let since: Uptime
-    private(set) var frames: [SensorFrame] = []
+    private(set) var frames: [Frame] = []
     private(set) var refused: Refused?
     private var hasBeginning: Bool
 
@@ -32,8 +40,12 @@ struct HeldFrames: Sendable {
         self.hasBeginning = hasBeginning
     }
 
-    /// Takes a frame; false if it came too early to wait.
-    mutating func take(_ frame: SensorFrame) -> Bool {
+    /// Takes a frame, which came by a link that was made at `linked`; false if it came too early to wait.
+    mutating func take(_ frame: SensorFrame, linked: Uptime? = nil) -> Bool {
+        take(Frame(bytes: frame.bytes, uptime: frame.uptime, linked: linked))
+    }
+
+    private mutating func take(_ frame: Frame) -> Bool {
         guard frame.uptime >= since else { return false }
         if hasBeginning, frames.count >= Self.oldestMax {
             let from = refused?.from ?? frame.uptime
@@ -55,7 +67,7 @@ struct HeldFrames: Sendable {
     }
 
     /// Takes out the frames that wait, and what was refused after them.
-    mutating func remove() -> (frames: [SensorFrame], refused: Refused?) {
+    mutating func remove() -> (frames: [Frame], refused: Refused?) {
         defer { (frames, refused) = ([], nil) }
         return (frames, refused)
     }

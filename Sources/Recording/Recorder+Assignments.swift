@@ -56,6 +56,7 @@ extension Recorder {
             let now = clock.read()
             var arrivals: [Arrival] = []
             for frame in some.frames {
+                arrivals += followLink(madeAt: frame.linked, of: address, now)
                 arrivals +=
                     sessions[address]?.take(
                         frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
@@ -72,7 +73,16 @@ extension Recorder {
             await append(sessions[address]?.release(now: clock.read(), policy: policy) ?? [])
         }
         held[address] = nil
+        await append(followLink(madeAt: linkBegins[address], of: address, clock.read()))
         settleIntakes()
+    }
+
+    /// The frames that come next were sent by this link of a sensor.
+    private func followLink(
+        madeAt begin: Uptime?, of address: String, _ now: ClockReading
+    ) -> [Arrival] {
+        guard let begin, begin != sessions[address]?.linked else { return [] }
+        return sessions[address]?.beginLink(at: begin, now: now, policy: policy) ?? []
     }
 
     /// The last measurement with a rate that a heart can have, of the frames that wait: the proof of life.
@@ -113,10 +123,9 @@ extension Recorder {
             await takeHeld(of: address)
             return
         }
-        // A sensor that was just paired has had a link; one of an earlier run waits for bluetoothd.
         var session = SensorSession(
             sensorID: sensorID, assignmentID: assignmentID, needsContact: needsContact,
-            began: clock.read().uptime, linked: linkBegins[address])
+            began: clock.read().uptime)
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session

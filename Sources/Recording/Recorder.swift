@@ -142,7 +142,7 @@ public actor Recorder {
     private func flush() async { try? await queue.flush() }
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
-        if held[frame.address]?.take(frame) == true { return [] }
+        if held[frame.address]?.take(frame, linked: linkBegins[frame.address]) == true { return [] }
         let arrivals =
             sessions[frame.address]?.take(
                 frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
@@ -164,6 +164,9 @@ public actor Recorder {
     private func follow(_ change: LinkChange, _ now: ClockReading) -> [Arrival] {
         if case .streaming = change.state {
             linksWithoutFrame.insert(change.address)
+            linkBegins[change.address] = change.uptime
+            // While frames of the link before it wait, the session is not there yet.
+            guard held[change.address] == nil else { return [] }
             return sessions[change.address]?.beginLink(
                 at: change.uptime, now: now, policy: policy) ?? []
         }
@@ -293,7 +296,6 @@ public actor Recorder {
 
     private func take(_ change: LinkChange) async {
         links[change.address] = change
-        if case .streaming = change.state { linkBegins[change.address] = change.uptime }
         if sessions[change.address]?.silence.follow(change) == true {
             await noteSilence(of: change.address, at: change.uptime)
         }

@@ -54,19 +54,18 @@ public struct SensorSession: Sendable {
     }
     /// Since when frames are expected.
     let began: Uptime
+    /// When its link was made; nil if it has had none.
+    private(set) var linked: Uptime?
     /// Whether a frame of the present link has come to its time.
     private(set) var linkHasFrame = false
 
-    /// - Parameter linked: when its link was made, if it has one.
     init(
-        sensorID: Int64, assignmentID: Int64, needsContact: Bool = true, began: Uptime = .zero,
-        linked: Uptime? = nil
+        sensorID: Int64, assignmentID: Int64, needsContact: Bool = true, began: Uptime = .zero
     ) {
         self.sensorID = sensorID
         self.assignmentID = assignmentID
         self.needsContact = needsContact
         self.began = began
-        if let linked { _ = intake.beginLink(at: linked.microseconds) }
     }
 
     /// Its frames belong to this assignment from now on.
@@ -128,7 +127,7 @@ public struct SensorSession: Sendable {
         at uptime: Uptime, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
         let arrivals = receive(intake.beginLink(at: uptime.microseconds), now, policy)
-        linkHasFrame = false
+        (linked, linkHasFrame) = (uptime, false)
         return arrivals
     }
 

@@ -378,6 +378,32 @@ import Testing
         try await stage.end()
     }
 
+    /// A strap's link was lost and made again while it was paired, and what it had sent before was dated at the second link.
+    @Test func aFrameThatWaitedOverALossOfTheLinkKeepsItsTime() async throws {
+        let stage = try await Stage()
+        await stage.recorder.forget(Self.address)
+        #expect(await stage.recorder.beginPairing(Self.address))
+        await stage.send([101])
+        for (state, second) in [(LinkState.seen, 102), (.streaming(lastFrameAt: .zero), 103)] {
+            stage.clock.set(Double(second))
+            await stage.recorder.take([
+                .link(
+                    LinkChange(
+                        address: Self.address, state: state, reason: .linkLost,
+                        uptime: .zero + .seconds(second)))
+            ])
+        }
+        await stage.send([104])
+        let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
+        let assignment = try await stage.queue.assign(
+            sensor: stage.sensor.id, enrollment: second.id, since: .zero + .seconds(101))
+        await stage.recorder.record(
+            address: Self.address, sensorID: stage.sensor.id, assignmentID: assignment.id)
+        await stage.recorder.finish()
+        #expect(try await stage.seconds(of: second) == [101, 104])
+        try await stage.end()
+    }
+
     /// `pair` said "first heartbeat: 255 bpm".
     @Test func aRateThatNoHeartHasIsNoProofOfLife() async throws {
         let stage = try await Stage()
