@@ -39,13 +39,13 @@ extension HealthRules {
 
     /// The causes that may keep a delivery from delivering.
     enum Fault: Hashable {
-        /// Its own: nothing is known of the others.
+        /// A fault of this delivery; it says nothing about others.
         case own
-        /// That of everything that leads to its place.
+        /// A fault that all deliveries to this place have.
         case ofPlace(String)
     }
 
-    /// The deliveries that have a fault, with those together that have one of their place.
+    /// The deliveries that have a fault. Those with a fault of the same place form one group.
     static func together(
         _ deliveries: [HealthSnapshot.Delivery], _ fault: (HealthSnapshot.Delivery) -> Fault?
     ) -> [Together] {
@@ -95,7 +95,7 @@ extension HealthRules {
                 hold.cause == .consent ? .consentMissing : .deliveryHeld,
                 "\(hold.meaning) (\(hold.reason))" + (hold.detail.map { ": " + $0 } ?? "") + kept,
                 advice: hold.cause == .paused
-                    ? "edge-gateway destination resume \(delivery.name)"
+                    ? "edge-gateway destination resume \(delivery.name.shellWord)"
                     : "\(hold.remedy); delivery resumes by itself")
         }
         if let stopped = delivery.stopped {
@@ -107,15 +107,15 @@ extension HealthRules {
             advice: delivery.faultRemedy.map { "\($0); delivery resumes by itself" })
     }
 
-    /// Whether there are any or not.
+    /// The end of a message; it is true also if no samples wait.
     private static let kept = "; nothing is sent there, and samples are kept"
 
     private static func enrollingAgain(_ delivery: HealthSnapshot.Delivery) -> String {
         switch delivery.kind {
         case .practitionerKey:
-            "edge-gateway enroll --practitioner-key-file FILE --name \(delivery.name)"
+            "edge-gateway enroll --practitioner-key-file FILE --name \(delivery.name.shellWord)"
         case .destination:
-            "edge-gateway destination add with its settings and --name \(delivery.name) again"
+            "edge-gateway destination add with its settings and --name \(delivery.name.shellWord) again"
         case .invitation: "edge-gateway enroll LINK with a new invitation of this patient"
         }
     }

@@ -35,7 +35,7 @@ struct DestinationProbe: Sendable {
             throw ProblemReport(
                 code: .destinationRefuses, message: "the delivery to \(name) does not run",
                 advice: enrollment.isPaused
-                    ? "edge-gateway destination resume \(name)" : "edge-gateway status")
+                    ? "edge-gateway destination resume \(name.shellWord)" : "edge-gateway status")
         }
         guard isHealthy else {
             throw ProblemReport(

@@ -52,7 +52,8 @@ struct DestinationService: Sendable {
             throw ProblemReport(
                 code: .badDestination,
                 message: "\(field.name) of the destination \(name) cannot change",
-                advice: "choose another --name; or first edge-gateway destination remove \(name), "
+                advice:
+                    "choose another --name; or first edge-gateway destination remove \(name.shellWord), "
                     + "which ends its link")
         }
         let file = Self.file(of: kind)

@@ -27,7 +27,8 @@ enum DestinationText {
             lines.append(
                 "  " + one.straps.counted("strap delivers there", "straps deliver there"))
         } else {
-            lines.append("  next: edge-gateway destination straps \(one.name) --add STRAP")
+            lines.append(
+                "  next: edge-gateway destination straps \(one.name.shellWord) --add STRAP")
         }
         lines.append(keeping(one))
         return lines.joined(separator: "\n")
@@ -40,7 +41,7 @@ enum DestinationText {
     static func codes(_ report: DestinationCodesReport, _ times: LocalTimes) -> String {
         guard !report.codes.isEmpty else {
             return "no strap delivers to \(report.name): edge-gateway destination straps "
-                + "\(report.name) --add STRAP"
+                + "\(report.name.shellWord) --add STRAP"
         }
         return report.codes.map { code in
             let lines = QRPicture.lines(code.text) ?? []

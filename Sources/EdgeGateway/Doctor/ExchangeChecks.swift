@@ -92,7 +92,7 @@ struct ExchangeChecks {
         if enrollment.state == Enrollment.State.enrollAgain.rawValue {
             let again =
                 enrollment.kind == "practitioner-key"
-                ? "edge-gateway enroll --practitioner-key-file FILE --name \(enrollment.name)"
+                ? "edge-gateway enroll --practitioner-key-file FILE --name \(enrollment.name.shellWord)"
                 : "edge-gateway enroll LINK with a new invitation of this patient"
             guard let fault = enrollment.fault else {
                 return .fault(
@@ -128,7 +128,7 @@ struct ExchangeChecks {
         let kind = try? DestinationRegistry.kind(destination.kind)
         if destination.state == Enrollment.State.enrollAgain.rawValue {
             let again =
-                "edge-gateway destination add with its settings and --name \(destination.name)"
+                "edge-gateway destination add with its settings and --name \(destination.name.shellWord)"
             return .fault(
                 name,
                 "\(destination.name): "
@@ -139,7 +139,7 @@ struct ExchangeChecks {
         if destination.state == HoldReason.paused.rawValue {
             return .warning(
                 name, "\(destination.name) is paused, \(waiting)",
-                "edge-gateway destination resume \(destination.name)")
+                "edge-gateway destination resume \(destination.name.shellWord)")
         }
         if let held = destination.held {
             return .fault(
@@ -157,7 +157,7 @@ struct ExchangeChecks {
         if let fault = destination.partialFault {
             return .warning(
                 name, "\(destination.name): \(fault)",
-                "edge-gateway destination show \(destination.name)")
+                "edge-gateway destination show \(destination.name.shellWord)")
         }
         return .ok(name, "\(destination.name) delivers, \(waiting)")
     }

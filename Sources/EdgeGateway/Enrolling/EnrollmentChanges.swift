@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import OfflineQueue
@@ -161,7 +162,7 @@ struct EnrollmentChanges: Sendable {
                 throw ProblemReport(
                     code: .enrollAgain, message: "the delivery does not run",
                     advice:
-                        "edge-gateway destination resume \(enrollment.terms.name), if it is paused; "
+                        "edge-gateway destination resume \(enrollment.terms.name.shellWord), if it is paused; "
                         + "else enroll again with --person same")
             }
             return answer

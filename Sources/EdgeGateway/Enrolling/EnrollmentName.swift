@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 
 /// How enrollments are named: as a person asks, or e1, e2 and so on.
@@ -13,7 +14,7 @@ enum EnrollmentName {
             throw ProblemReport(
                 code: .nameTaken,
                 message: "this enrollment exists already, as \(same.terms.name)",
-                advice: "enroll again with --name \(same.terms.name), or without a name")
+                advice: "enroll again with --name \(same.terms.name.shellWord), or without a name")
         }
         guard same != nil || !existing.contains(where: { $0.terms.name == asked }) else {
             throw ProblemReport(

@@ -201,7 +201,7 @@ struct AlertPauseCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await alert.ask("/v1/alerts/pause") {
-            "paused \($0.name): it sends nothing until edge-gateway alert resume \($0.name)"
+            "paused \($0.name): it sends nothing until edge-gateway alert resume \($0.name.shellWord)"
         }
     }
 }
