@@ -4,7 +4,7 @@ import OfflineQueue
 /// Everything that decides whether the gateway is well, at one instant: plain values, so that a rule can
 /// be tested without a radio, a store or an exchange.
 public struct HealthSnapshot: Sendable, Equatable {
-    /// Why the wall clock does not count; nil while it does.
+    /// The reason not to trust the wall clock; nil while it is trusted.
     public var clockDoubt: ClockDoubt?
     /// By how much the wall clock was set, and how long ago, while a person should still know of it.
     public var clockStep: ClockStepSeen?
@@ -100,11 +100,11 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var missingTime: Duration?
         /// How long its frames have had no heart rate.
         public var withoutRateTime = Duration.zero
-        /// Why the last one had none, in words.
+        /// The reason why the last frame had no heart rate, in words.
         public var rateFault = ""
-        /// How long nothing of it has been stored though frames came.
+        /// How long no sample of the strap has been stored although frames came.
         public var unstoredTime = Duration.zero
-        /// Whether what it sends is taken at all.
+        /// Whether the gateway records the strap at all.
         public var isRecorded = true
 
         /// The reason that keeps a strap from streaming.
@@ -139,7 +139,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var readFault: String?
         /// Why the last commit failed, and what a person does about it.
         public var writeFault: Fault?
-        /// Why who wears what could not be written beside it; nil if it was.
+        /// The reason why the list of straps and patients could not be written beside the store; nil if it was written.
         public var registryFault: String?
         /// Bytes left on its disk, if there are few; nil otherwise.
         public var scarceBytes: Int64?
@@ -191,13 +191,13 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var id: Int64
             /// Samples that were carried over.
             public var carried: Int
-            /// Samples that it had, and when that was known; nil: nobody knows.
+            /// The number of samples in the store, and the time of that count; nil if it is unknown.
             public var stored: Stored?
-            /// Samples of which nobody knows what became; nil if nobody knows how many.
+            /// Samples that are unaccounted for; nil if their number is unknown.
             public var unknown: Int?
-            /// Whether nothing more is carried over.
+            /// Whether the salvage has ended.
             public var isDone: Bool
-            /// Why not all that can be read is; nil while nothing is in the way.
+            /// The obstacle to salvaging the rest; nil while there is none.
             public var fault: String?
             /// The name of the file that is kept.
             public var file: String
@@ -234,7 +234,7 @@ public struct HealthSnapshot: Sendable, Equatable {
                 let saved = "\(carried.counted("sample is", "samples are")) saved"
                 let had =
                     stored.map { ", which had \($0.samples) samples at \($0.at)" }
-                    ?? "; nobody knows how many samples it had"
+                    ?? "; the number of its samples is unknown"
                 guard isDone, fault == nil else {
                     let rest =
                         isDone
@@ -242,7 +242,7 @@ public struct HealthSnapshot: Sendable, Equatable {
                         : fault.map { "the rest waits: \($0)" } ?? "more are being read"
                     return "the store broke\(had); \(saved) so far, and \(rest)"
                 }
-                let rest = unknown.map { "of \($0) nobody knows what became" }
+                let rest = unknown.map { "\($0) are unaccounted for" }
                 return "the store broke\(had); \(saved)" + (rest.map { ", \($0)" } ?? "")
             }
         }
@@ -279,13 +279,13 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var wantsEnrolling = false
         /// The tokens, or the secrets of a destination, exist but cannot be read.
         public var hasUnreadableTokens = false
-        /// Why all its samples are held.
+        /// The reason why all samples of the delivery are held; nil if they are not.
         public var hold: Hold?
         /// Why the last request brought no usable answer, in a few words.
         public var fault: String?
         /// The places to look at then, by the kind of system; nil: the item's own advice.
         public var faultRemedy: String?
-        /// Whether it waits until a person has confirmed the board.
+        /// Whether the delivery waits until a person has confirmed the board.
         public var waitsForBoard = false
         /// Why the task that delivers does not run.
         public var stopped: String?
@@ -326,12 +326,12 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var meaning: String
             /// The remedy, for a person.
             public var remedy: String
-            /// Who ends it.
+            /// The cause of the hold.
             public var cause: Cause
             /// The destination's own words, if they say more.
             public var detail: String?
 
-            /// Who ends the hold, as far as the rules distinguish it.
+            /// The causes of a hold that the rules distinguish.
             public enum Cause: Sendable { case consent, access, paused, place, other }
 
             /// A hold with its words.

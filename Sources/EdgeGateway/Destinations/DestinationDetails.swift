@@ -35,7 +35,9 @@ struct DestinationDetails: Sendable {
         guard kind.pairingCode(sensorID: 0, patient: nil, now: reading.wall) != nil else {
             throw ProblemReport(
                 code: .badDestination, message: "\(name) needs no codes",
-                advice: "straps deliver there as soon as destination straps or pair names it")
+                advice:
+                    "it takes straps at once: edge-gateway destination straps \(name.shellWord) --add STRAP"
+            )
         }
         guard reading.isTrusted else {
             throw ProblemReport(

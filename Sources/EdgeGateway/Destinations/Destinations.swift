@@ -18,7 +18,7 @@ struct Destinations: Sendable {
         try await reports(on: queue.enrollments())
     }
 
-    /// Those that a person has added; ``Enrollments`` has the others.
+    /// The destinations that a person has added; ``Enrollments`` has the exchanges.
     func addedReports() async throws -> [DestinationReport] {
         try await reports(on: queue.enrollments().filter { $0.terms.kind == .destination })
     }
@@ -105,7 +105,9 @@ struct Destinations: Sendable {
         guard enrollment.terms.kind == .destination else {
             throw ProblemReport(
                 code: .badRequest, message: "\(name) is an enrollment, not an added destination",
-                advice: "pair --enrollment \(name) sends a strap there; erase takes it away")
+                advice:
+                    "edge-gateway erase \(name.shellWord) removes an enrollment, with everything "
+                    + "that was recorded for it")
         }
         return enrollment
     }

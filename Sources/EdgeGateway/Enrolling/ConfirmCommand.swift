@@ -37,7 +37,8 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let enrollment = try await client.enrollment(enrollment, takesParts: !yes)
         try await Terminal.confirm(
-            "Deliver what waits in \(enrollment) to the person who has the patient's number now?",
+            "Deliver the waiting samples of \(enrollment) to the person who has the patient's number "
+                + "now?",
             yes)
         let report: EnrollmentReport = try await client.post(
             "/v1/confirm-patient", ConfirmPatientRequest(enrollment: enrollment, patient: patient),

@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 import Uplink
@@ -57,7 +58,7 @@ struct EnrollCommand: AsyncParsableCommand {
     var resolution: String?
     @Option(
         help: ArgumentHelp(
-            "Whether the patient's number still means the same person, or another one now.",
+            "same or other: the patient's number belongs to the same person as before, or to another.",
             valueName: "who"))
     var person: NamedPerson?
     @Option(
@@ -99,7 +100,8 @@ struct EnrollCommand: AsyncParsableCommand {
             }
         } else if report.kind == "practitioner-key" {
             Terminal.print(
-                "  next: edge-gateway pair STRAP --enrollment \(report.name) --patient ID")
+                "  next: edge-gateway pair STRAP --enrollment \(report.name.shellWord) --patient ID"
+            )
         } else {
             let device = report.device.map { " as device \($0)" } ?? ""
             Terminal.print("  delivers \(report.code)\(device); next: edge-gateway scan")
@@ -113,8 +115,8 @@ struct EnrollCommand: AsyncParsableCommand {
             let moved = try await client.enrollment(named, takesParts: !yes)
             request.moved = moved
             try await Terminal.confirm(
-                "What waits for \(moved) will be sent to the exchange of the new link or key. "
-                    + "Is it the same one, at a new address?", yes)
+                "Samples that wait for \(moved) will be sent to the exchange of the new link or key. "
+                    + "Is that the same exchange at a new address?", yes)
         }
         return try await ProgressLine.during("asking the exchange") {
             [request] in

@@ -77,7 +77,7 @@ struct FleetCoverageRow: Codable, Equatable, Sendable {
         case whole
         /// The day goes on.
         case soFar = "so-far"
-        /// The gateway's last word is from before the end of the day.
+        /// The gateway was last heard before the end of the day.
         case endsEarly = "ends-early"
         /// The gateway answered, and no strap was assigned on that day.
         case noStrap = "no-strap"
@@ -91,7 +91,7 @@ struct FleetCoverageRow: Codable, Equatable, Sendable {
     /// The day's beginning, UTC.
     var day: Date
     var state: State
-    /// Up to when the figures speak, where that is before the end of the day.
+    /// The end of the time that the figures cover, if that is before the end of the day.
     var until: Date?
     /// These are left out where there is no strap.
     var figures: FleetCoverageReport.Day?
@@ -190,7 +190,7 @@ struct FleetCoverageTable: Codable, Equatable, Sendable {
             var row: FleetCoverageRow
             if day > time {
                 row = unknown(
-                    day, "its last word is from before that day",
+                    day, "it was last heard before that day",
                     "is it switched on, and its network up? then: systemctl status edge-gateway")
             } else if day < report.since || day >= report.until {
                 row = unknown(
@@ -211,18 +211,18 @@ extension FleetCoverageTable {
     static let columns =
         [
             ExportColumn(
-                "gateway", "text", "", "its name in the hosts file, or as it calls itself"),
+                "gateway", "text", "", "its name in the hosts file, or its own name"),
             ExportColumn("site", "text", "", "as the gateway says; empty without one"),
             ExportColumn("strap", "text", "", "its name, or `Strap 3`; empty in a row of no strap"),
             ExportColumn("day", "date", "UTC", "the day, from midnight to midnight UTC"),
             ExportColumn(
                 "state", "name", "",
-                "`whole`; `so-far` (the day goes on); `ends-early` (the gateway's last word is from "
+                "`whole`; `so-far` (the day goes on); `ends-early` (the gateway was last heard at "
                     + "`until`); `no-strap` (it answered, and none was assigned); `not-answered` "
                     + "(nobody knows)"),
             ExportColumn(
                 "until", "time", "UTC, s",
-                "up to when the figures speak; empty if that is the end of the day"),
+                "the end of the time that the figures cover; empty if that is the end of the day"),
         ] + ExportColumn.coverageFigures
         + [ExportColumn("detail", "text", "", "why a gateway could not be asked")]
 

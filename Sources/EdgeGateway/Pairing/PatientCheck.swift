@@ -1,7 +1,8 @@
+import Basics
 import OfflineQueue
 import Uplink
 
-/// Who wears a strap that is being paired, as far as the enrollment leaves it open.
+/// The patient of a strap that is being paired, as far as the enrollment leaves it open.
 struct PairedPatient {
     /// The exchange's answer about the patient; nil if it was not asked.
     var access: PatientAccess?
@@ -36,8 +37,8 @@ struct PatientCheck: Sendable {
         {
             throw ProblemReport(
                 code: .patientRefused,
-                message: "\(exchange.terms.name): an exchange has no such patient",
-                advice: "its ids are numbers, such as 40001; the exchange shows the patient's")
+                message: "\(exchange.terms.name): a patient's id at an exchange is a number",
+                advice: "such as 40001; the exchange shows the patient's")
         }
         guard let enrollment, enrollment.terms.kind == .practitionerKey else {
             guard device == nil else {
@@ -64,7 +65,7 @@ struct PatientCheck: Sendable {
                 advice:
                     "ask the study's staff who has the number. Somebody else: enroll the key once more "
                     + "with another --name, and pair for that one. The same person, whose record was "
-                    + "corrected: edge-gateway confirm patient \(enrollment.terms.name) --patient ID"
+                    + "corrected: edge-gateway confirm patient \(enrollment.terms.name.shellWord) --patient ID"
             )
         }
         var paired = try Self.choose(device, access, enrollment.terms)
@@ -95,7 +96,7 @@ struct PatientCheck: Sendable {
             throw ProblemReport(
                 code: .enrollAgain,
                 message: "\(name): the exchange refuses this gateway's credentials",
-                advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
+                advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name.shellWord)")
         case .failure(.status(400)), .failure(.status(403)), .failure(.status(404)):
             throw ProblemReport(
                 code: .patientRefused,

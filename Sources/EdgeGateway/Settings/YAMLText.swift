@@ -68,14 +68,14 @@ enum YAMLText {
             .composer(let context, let problem, let mark, _):
             Fault(
                 line: mark.line,
-                description: "it is no YAML: "
+                description: "it is not valid YAML: "
                     + [context?.text, problem].compactMap(\.self).joined(separator: ", "))
         case .duplicatedKeysInMapping(let keys, let context):
             Fault(
                 line: context.mark.line,
                 description: "the key `\(Printable.line(String((keys.first ?? "").prefix(40))))` "
                     + "stands here, and once more in the same section")
-        default: Fault(description: "it is no YAML")
+        default: Fault(description: "it is not valid YAML")
         }
     }
 }

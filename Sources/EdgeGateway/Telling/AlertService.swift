@@ -50,7 +50,7 @@ struct AlertService: Sendable {
         let seconds = given ?? Int(standard.inSeconds)
         guard 0...waitMax ~= seconds else {
             throw ProblemReport(
-                code: .badRequest, message: "an item is said after a day at most",
+                code: .badRequest, message: "an alert waits a day at most",
                 advice: "give 0 to \(waitMax) seconds")
         }
         return seconds

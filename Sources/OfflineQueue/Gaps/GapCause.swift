@@ -35,7 +35,10 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
         case .noContact:
             ("the strap does not touch skin", "wear it tighter, moisten the electrodes")
         case .outOfRange:
-            ("the strap is not heard", "it is off, empty, away, or connected to a phone")
+            (
+                "the strap is not heard",
+                "put it on, bring it nearer, end its connection to phones, check its battery"
+            )
         case .connecting:
             (
                 "the strap is being connected",
@@ -60,19 +63,22 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
         case .noRate:
             (
                 "the strap sends frames without a usable heart rate; they are kept",
-                "as for the health item no-heart-rate"
+                "wear it and moisten the electrodes"
             )
         case .adapterDown:
             (
                 "the Bluetooth adapter is off or missing",
-                "as for the health items no-adapter and radio-off"
+                "plug it in; rfkill unblock bluetooth; bluetoothctl power on"
             )
         case .adapterFull:
-            ("the adapter carries no further link", "as for the health item adapter-full")
+            (
+                "the adapter carries no further link",
+                "plug in a second adapter, or forget a strap that is not used"
+            )
         case .daemonGone:
             (
                 "bluetoothd or the system bus did not answer",
-                "as for the health items bluetoothd-absent and bluetoothd-hung"
+                "systemctl status dbus bluetooth; systemctl restart bluetooth"
             )
         case .gatewayOff:
             (
@@ -82,16 +88,16 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
         case .queueFull:
             (
                 "neither disk nor memory could take the frames",
-                "as for the health item store-unwritable"
+                "free space on the disk, or replace the card"
             )
         case .storeLost:
             (
-                "the store broke, and nobody knows what it held of that time",
-                "as for the health item store-salvaged"
+                "the store broke, and its samples of that time are lost or unknown",
+                "replace the card"
             )
         case .clockUnknown:
             (
-                "between two boots, and the clock of one of them is not trusted",
+                "the time between two boots is not known, since the clock of one is not trusted",
                 "give the machine NTP: a boot that is synchronised late gets its times all the same"
             )
         }

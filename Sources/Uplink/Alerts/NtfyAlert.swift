@@ -7,7 +7,7 @@ public struct NtfyAlert: AlertSender {
     private static let textBytesMax = 4_000
 
     public static let name = "ntfy"
-    public static let summary = "a phone, through a server of ntfy"
+    public static let summary = "a phone, through an ntfy server"
     public static let fields = [
         SettingField(
             "url", isSecret: true,
@@ -21,7 +21,7 @@ public struct NtfyAlert: AlertSender {
         address = try values.secretAddress("url")
         token = values.secret("token")
         if let token, !token.revealed.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) {
-            throw DestinationProblem("token is not a token", "copy it from the server of ntfy")
+            throw DestinationProblem("token is not an access token", "copy it from the ntfy server")
         }
     }
 

@@ -20,8 +20,9 @@ public struct SignOfLife: AlertKind {
         ),
         SettingField(
             "failure", .optional, isSecret: true,
-            "the address that is called while they do not, such as https://hc-ping.com/UUID/fail"),
-        SettingField("every", .standard("5m"), "from one call to the next: 1m to 1d"),
+            "the address that is called while no heartbeats flow, such as https://hc-ping.com/UUID/fail"
+        ),
+        SettingField("every", .standard("5m"), "the time between two calls: 1m to 1d"),
     ]
 
     public init(_ values: SettingValues) throws(DestinationProblem) {
@@ -30,14 +31,14 @@ public struct SignOfLife: AlertKind {
         guard let every = values.text("every").flatMap({ Duration(written: $0) }),
             Self.range.contains(every)
         else {
-            throw DestinationProblem("every is not a time that fits", "such as every=5m: 1m to 1d")
+            throw DestinationProblem("every is not a time from 1m to 1d", "such as every=5m")
         }
         self.every = every
     }
 
     public var place: String { alive.shown }
 
-    /// Whether there is an address for the other case.
+    /// Whether there is an address to call while heartbeats do not flow.
     public var hasFailureAddress: Bool { failure != nil }
 
     /// Says that heartbeats flow.

@@ -166,7 +166,7 @@ extension TokenSeal.Fault: CustomStringConvertible {
         case .refused(let status):
             "systemd-creds refused (status \(status)): no host key or TPM that this user may use, or "
                 + "sealed on another machine"
-        case .notTheSame: "what systemd-creds sealed does not open again"
+        case .notTheSame: "systemd-creds cannot open what it has sealed"
         }
     }
 }

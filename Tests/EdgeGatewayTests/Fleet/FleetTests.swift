@@ -215,7 +215,7 @@ import Uplink
         ("gateways:\n  - address: https://a\n    ca_file: /nonexistent\n", "line 3: ca_file"),
         ("gateways:\n  - nothing\n", "line 2: this is no gateway"),
         ("gateways: []\n", "line 1: it lists 0 gateways"), ("", "`gateways` is missing"),
-        ("gateways:\n  - [", "it is no YAML"),
+        ("gateways:\n  - [", "it is not valid YAML"),
         ("gateways:\n  - " + String(repeating: "{a: ", count: 400), "line 2: more than 16 levels"),
     ])
     func aMistakeInTheHostsFileIsReportedWithItsLine(text: String, complaint: String) {

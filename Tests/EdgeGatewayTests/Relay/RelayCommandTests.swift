@@ -98,7 +98,7 @@ import Uplink
             ("seed_file: relay.seed", "seed_file: nothing", "there is no such file"),
             ("127.0.0.1:8490", "0.0.0.0:8490", "reachable from other machines"),
             ("127.0.0.1:8490", "here", "no address and port"),
-            ("nats:", "nats: [", "it is no YAML"),
+            ("nats:", "nats: [", "it is not valid YAML"),
             ("workers: 3", "workers: " + String(repeating: "[", count: 400), "more than 16 levels"),
             ("seed_file: relay.seed", "seed_file: .", "it is a directory"),
         ])

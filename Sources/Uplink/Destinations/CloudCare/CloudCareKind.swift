@@ -213,7 +213,7 @@ public struct CloudCareKind: HTTPKind {
         let destination = HTTPDestination(self, tokens: tokens(parts), parts)
         try await destination.probe()
         return ProbeReport(
-            checked: ["\(origin) says that it is in health"],
+            checked: ["\(origin) reports that it works"],
             unchecked: [
                 "whether a strap is paired there: edge-gateway destination code NAME shows the codes"
             ])

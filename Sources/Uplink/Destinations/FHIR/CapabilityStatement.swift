@@ -32,8 +32,8 @@ struct CapabilityStatement: Decodable {
     var problem: DestinationProblem? {
         guard resourceType == "CapabilityStatement" else {
             return DestinationProblem(
-                "what is there is no FHIR server",
-                "url is the base of the server: its address without what comes before /metadata")
+                "the server at this address is no FHIR server",
+                "give the server's base as url: the part of its address before /metadata")
         }
         let version = fhirVersion ?? ""
         guard version.hasPrefix("4.0.") || version.hasPrefix("4.3.") else {
@@ -75,6 +75,6 @@ struct CapabilityStatement: Decodable {
     private static func lacks(_ what: String) -> DestinationProblem {
         DestinationProblem(
             "the server \(what), says its CapabilityStatement",
-            "its operator switches that on, or choose another kind of destination")
+            "ask its operator to switch that on, or choose another kind of destination")
     }
 }

@@ -89,7 +89,7 @@ public struct FirebaseKind: DestinationKind {
         self.key = key
         let isAnonymous = try values.choice("anonymous", YesOrNo.self) == .yes
         let problem = DestinationProblem(
-            "there has to be a user", "give email and password, or anonymous=yes alone")
+            "no user is given", "give email and password, or anonymous=yes alone")
         account = try values.login("email", or: problem)
         guard (account == nil) == isAnonymous else { throw problem }
         let id = values.secret("share-id")

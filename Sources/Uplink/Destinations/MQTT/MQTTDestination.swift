@@ -247,7 +247,7 @@ extension MQTTSession.End {
         case .fault(.plainHTTPRefused):
             "a connection without TLS is refused to any host but this one"
         case .fault(.cut):
-            "what answers at \(address.shownHost):\(address.port) broke the connection"
+            "the server at \(address.shownHost):\(address.port) broke the connection"
         case .fault(let fault): fault.description(at: address.shownHost)
         }
     }

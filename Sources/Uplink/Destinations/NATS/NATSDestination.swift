@@ -60,7 +60,7 @@ actor NATSDestination: Destination {
             return .unanswered("\(cause)")
         case .answered(let payload):
             guard let answer = RelayAnswer(reading: payload) else {
-                fault = "what answers is no relay of this version"
+                fault = "the answer is not from a relay of this version"
                 return .unclear("relay-unreadable")
             }
             let said = answer.answer(count: points.count, clock.read().uptime)

@@ -285,8 +285,9 @@ import Testing
             (KindFixture.capabilities(conditional: "false"), "the server knows no repetition"),
             (KindFixture.capabilities(conditional: "null"), "the server knows no repetition"),
             (KindFixture.capabilities(parameter: "code"), "the server does not search"),
-            (#"{"resourceType":"Patient"}"#, "what is there is no FHIR server"),
-            ("{}", "what is there is no FHIR server"), ("<html>", "fhir.hospital.example gives no"),
+            (#"{"resourceType":"Patient"}"#, "the server at this address is no FHIR server"),
+            ("{}", "the server at this address is no FHIR server"),
+            ("<html>", "fhir.hospital.example gives no"),
         ])
     func whatAServerSaysThatItCannotDoIsRefused(statement: String, says: String) async throws {
         let (parts, _) = Self.parts { request in

@@ -149,7 +149,7 @@ extension InvitationLink.Fault: CustomStringConvertible {
         case .tooLong: "this is too long for an invitation link"
         case .unrecognized:
             "this is not an invitation link: it should end in the exchange's host name, an "
-                + "underscore and 32 letters and digits; copy it whole"
+                + "underscore and 32 letters and digits"
         case .ambiguous:
             "this link holds more than one invitation, of different exchanges or tokens"
         case .broken: "a line break goes through this link"
