@@ -70,7 +70,7 @@ struct GapService: Sendable {
             ProblemReport(
                 code: .badRequest, message: message, advice: "edge-gateway gaps --last 7d")
         }
-        let tooMany = "gaps are listed of 1 to \(Self.daysMax) days"
+        let tooMany = "this command lists 1 to \(Self.daysMax) days"
         guard (1...Self.daysMax).contains(days) else { throw refuse(tooMany) }
         let now = clock.read().wall
         let last = Coverage.dayStart(of: until.map { $0 - .microseconds(1) } ?? now)

@@ -59,7 +59,9 @@ struct ShareCommand: AsyncParsableCommand {
         Terminal.print(report.link)
         if report.loopbackOnly {
             Terminal.complain(
-                "this link works on this machine only: page.listen is a loopback address")
+                "this link works on this machine only: page.listen is a loopback address\n"
+                    + "  for other devices set page.listen to an address of this machine, set "
+                    + "page.token_file, and restart the daemon")
         }
     }
 }

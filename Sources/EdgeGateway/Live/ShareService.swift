@@ -13,7 +13,7 @@ struct ShareService: Sendable {
         guard Shares.hoursRange.contains(ask.hours) else {
             throw ProblemReport(
                 code: .badRequest,
-                message: "a share lasts from 1 to \(Shares.hoursRange.upperBound) hours",
+                message: "a link lasts from 1 hour to \(Shares.hoursRange.upperBound / 24) days",
                 advice: "edge-gateway share --for 24h")
         }
         var sensor: Sensor?

@@ -40,7 +40,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
         if daemon.json {
             try Terminal.printJSON(report)
         } else {
-            Terminal.print(report.text)
+            Terminal.print((report.left > 0 ? "the time is over: " : "") + report.text)
         }
         if report.left > 0 || !report.held.isEmpty { throw ExitCode(CommandExit.notWell.rawValue) }
     }

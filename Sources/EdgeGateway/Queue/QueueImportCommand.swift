@@ -99,7 +99,7 @@ struct QueueImportCommand: AsyncParsableCommand {
     private func unreadable() -> CommandFailure {
         CommandFailure(
             exitCode: .wrongUsage,
-            message: "\(file) cannot be read: \(String(cString: strerror(errno)))")
+            message: "read \(file): \(GivenPath.whyUnreadable(file))")
     }
 
     static func text(_ report: ImportReport, _ times: LocalTimes) -> String {

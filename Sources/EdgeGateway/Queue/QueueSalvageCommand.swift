@@ -9,7 +9,7 @@ struct SalvageFileReport: Codable, Equatable {
     var samples: Int
     /// Left out because their row fails its checksum.
     var damaged: Int
-    /// Left out because nobody knows whose they are.
+    /// Left out because their strap and patient are unknown.
     var orphaned: Int
 }
 
@@ -37,6 +37,10 @@ struct QueueSalvageCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
+        guard access(store, F_OK) == 0 else {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "read \(store): \(GivenPath.whyUnreadable(store))")
+        }
         let output = try OutputFile(file)
         let summary = try StoreAccess.read(store) {
             try SampleQueue.salvage(path: store, selection: all ? .everything : .unsent) {
@@ -55,7 +59,7 @@ struct QueueSalvageCommand: AsyncParsableCommand {
         guard report.damaged + report.orphaned > 0 else { return }
         Terminal.complain(
             "\(report.damaged.counted("damaged sample was", "damaged samples were")) left out, and "
-                + "\(report.orphaned) of which nobody knows whose they are")
+                + "\(report.orphaned) without a known strap and patient")
         throw ExitCode(CommandExit.notWell.rawValue)
     }
 }

@@ -69,17 +69,21 @@ struct Choosing {
             if let only = found.first, found.count == 1 { return only.thing }
             if found.count > 1 { throw unclear(words, found) }
         }
-        throw unknown(words, all)
+        throw unknown(words, all, takesParts: takesParts)
     }
 
     private func unclear<Thing>(_ words: Words, _ found: [Named<Thing>]) -> CommandFailure {
-        CommandFailure(
+        let isOneName = found.allSatisfy { $0.name == found.first?.name && !$0.address.isEmpty }
+        return CommandFailure(
             exitCode: .wrongUsage,
             message: "\(found.count) \(several) \(words.isAddress ? "have" : "are meant by") "
-                + "\(words.shown): \(Self.list(found))\n  name one of them (\(list))")
+                + "\(words.shown): \(Self.list(found))\n  "
+                + (isOneName ? "give the end of an address" : "name one of them") + " (\(list))")
     }
 
-    private func unknown<Thing>(_ words: Words, _ all: [Named<Thing>]) -> CommandFailure {
+    private func unknown<Thing>(
+        _ words: Words, _ all: [Named<Thing>], takesParts: Bool
+    ) -> CommandFailure {
         guard !all.isEmpty else {
             return CommandFailure(
                 exitCode: .wrongUsage, message: "there is no \(one) yet\n  \(first)")
@@ -89,7 +93,8 @@ struct Choosing {
         return CommandFailure(
             exitCode: .wrongUsage,
             message: "no \(one) \(words.isAddress ? "has" : "is called") \(words.shown)\(near)\n"
-                + "  there are: \(Self.list(all)) (\(list))")
+                + "  \(takesParts ? "" : "give the whole name; ")there are: \(Self.list(all)) (\(list))"
+        )
     }
 
     private static func list<Thing>(_ things: [Named<Thing>]) -> String {
@@ -115,7 +120,8 @@ struct Choosing {
                 && (named.name.lowercased() == text || named.address.lowercased() == text)
         }
 
-        /// Whether they are a part that cuts no number, and no octet of an address: "bed 1" is no part of "bed 10".
+        /// Whether the words are a part of the name or address. A part of a number or of an octet does not count: "bed
+        /// 1" is no part of "bed 10".
         func arePart<Thing>(_ named: Named<Thing>) -> Bool {
             guard !text.isEmpty else { return false }
             let octets = ":" + named.address.lowercased() + ":"

@@ -70,17 +70,21 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
     /// Help and version leave with 0; every misuse leaves with 2.
     private static func leave(for error: any Error) -> Never {
         let code = exitCode(for: error)
-        let text = fullMessage(for: error)
+        let prefix = "Error: "
+        var text = fullMessage(for: error)
+        if text.hasPrefix(prefix) { text.removeFirst(prefix.count) }
+        // Of a command that does not exist, the parser gives the help of the one before it.
+        if code.isSuccess || code == .validationFailure,
+            let slip = Mistyping.find(in: Array(CommandLine.arguments.dropFirst()))
+        {
+            Terminal.complain(slip.message)
+            leave(CommandExit.wrongUsage.rawValue)
+        }
         if code.isSuccess {
             Terminal.print(text)
             leave(CommandExit.well.rawValue)
         }
-        let slip =
-            code == .validationFailure
-            ? Mistyping.find(in: Array(CommandLine.arguments.dropFirst())) : nil
-        if let slip {
-            Terminal.complain(slip.message)
-        } else if !text.isEmpty {
+        if !text.isEmpty {
             let isBareStrap =
                 text.contains("Unexpected argument") && text.contains("[--strap <strap>]")
             Terminal.complain(text + (isBareStrap ? "\n  A strap is named by --strap." : ""))

@@ -16,7 +16,7 @@ enum GivenName {
         guard let name, let fault = fault(name) else { return }
         throw ProblemReport(
             code: .badRequest, message: fault,
-            advice: "give 1 to \(lengthMax) printable characters, with no blank at either end")
+            advice: "give 1 to \(lengthMax) printable characters, with single blanks between words")
     }
 
     /// Why a text can be no name.
@@ -29,6 +29,10 @@ enum GivenName {
         if Printable.line(text) != text { return "the name has characters that cannot be printed" }
         if isBlank(text.first) || isBlank(text.last) {
             return "the name has a blank at an end"
+        }
+        // A page, and a person who types the name, make one blank of several.
+        if zip(text, text.dropFirst()).contains(where: { isBlank($0) && isBlank($1) }) {
+            return "the name has several blanks in a row"
         }
         return nil
     }

@@ -11,9 +11,9 @@ struct Mistyping {
     static func find(in words: [String]) -> Mistyping? {
         var command: any ParsableCommand.Type = EdgeGatewayCommand.self
         var path = "edge-gateway"
-        for word in words {
+        for word in words where word != "help" {
             let commands = command.configuration.subcommands
-            guard !commands.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
+            guard !commands.isEmpty, !word.hasPrefix("-") else { return nil }
             guard let next = commands.first(where: { $0.configuration.commandName == word }) else {
                 return Mistyping(
                     path: path, word: word,

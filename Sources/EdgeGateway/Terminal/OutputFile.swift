@@ -113,6 +113,8 @@ final class OutputFile {
             message: "\(path) cannot be written: \(String(cString: strerror(reason)))\n"
                 + (isDenied
                     ? "  name a file in a folder that this user may write to, or use sudo"
-                    : "  name another file, on a disk with room"))
+                    : reason == ENOENT
+                        ? "  make its folder first, or name a file in another"
+                        : "  name another file, on a disk with room"))
     }
 }

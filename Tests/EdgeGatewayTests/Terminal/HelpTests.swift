@@ -96,6 +96,8 @@ import Testing
         ("queue lst", "did you mean \"edge-gateway queue list\"?"),
         ("queue dead shwo 1", "did you mean \"edge-gateway queue dead show\"?"),
         ("fly", "there are: run, "), ("alert mail", "there are: kinds, "),
+        ("help statsu", "did you mean \"edge-gateway status\"?"),
+        ("statsu --help", "edge-gateway status"),
     ])
     func aMistypingIsMetWithTheNearestOne(line: String, says: String) throws {
         let slip = try #require(

@@ -77,7 +77,7 @@ import Testing
 
     /// `enroll` confirmed 5000 characters and stored 200; of two straps with blank names nobody knew which is which.
     @Test(arguments: [
-        "", " ", "\u{A0}", " bed 4", "bed 4 ", "bed\n4", "bed\u{7}", "bed \u{202E}4",
+        "", " ", "\u{A0}", " bed 4", "bed 4 ", "bed  4", "bed\n4", "bed\u{7}", "bed \u{202E}4",
         String(repeating: "x", count: 65), "e" + String(repeating: "\u{301}", count: 5_000),
     ])
     func whatCannotBeANameIsRefusedWhereverOneIsGiven(name: String) async throws {
