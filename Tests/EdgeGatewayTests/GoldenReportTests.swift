@@ -132,8 +132,9 @@ import Testing
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
             furtherUnsent: 3, logEmptied: true,
             left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
-        "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1),
-        "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1, leftOut: true),
+        "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1, deleted: true),
+        "export": ExportReport(
+            file: "ward.ndjson", samples: 9, damaged: 1, leftOut: true, deleted: false),
         "export-coverage": CoverageExportReport(file: "coverage.csv", days: 14),
         "export-gaps": GapExportReport(file: "gaps.csv", gaps: 7),
         "fleet": FleetReport(status, at: noon.addingTimeInterval(60)),

@@ -25,6 +25,8 @@ struct ExportReport: Codable, Equatable {
     var damaged: Int
     /// Left out because they are delivered, dropped or dead everywhere: what `--all` adds.
     var leftOut: Bool
+    /// The store has deleted samples of that time.
+    var deleted: Bool
 }
 
 /// `queue export --gaps`
@@ -46,6 +48,8 @@ struct BeatsReport: Codable, Equatable {
     var beats: Int
     /// Samples left out because their row fails its checksum.
     var damaged: Int
+    /// The store has deleted samples of that time.
+    var deleted: Bool
 }
 
 struct QueueVerifyCommand: AsyncParsableCommand {
@@ -106,7 +110,7 @@ struct QueueExportCommand: AsyncParsableCommand {
               sudo edge-gateway queue export day.csv --format csv --all --day yesterday
               sudo edge-gateway queue export gaps.csv --gaps --last 7d
               sudo edge-gateway queue export coverage.csv --coverage
-              sudo edge-gateway queue export days.csv --format csv --all --last 2d
+              sudo edge-gateway queue export hours.csv --format csv --all --last 12h
               sudo edge-gateway queue export late.csv --format csv --destination influx
               sudo edge-gateway queue export beats.csv --beats --strap "bed 4"
             """)
@@ -157,7 +161,7 @@ struct QueueExportCommand: AsyncParsableCommand {
         try GatewayFiles(settings: settings).check(file)
         let filter = try filter(path)
         let output = try OutputFile(file)
-        if beats { return try export(beatsAt: path, filter, to: output) }
+        if beats { return try export(beatsOf: settings, filter, to: output) }
         if gaps || coverage { return try export(ledgerAt: path, filter, to: output) }
         let summary = try StoreAccess.read(path) {
             let line = ProgressLine("exporting")
@@ -170,12 +174,13 @@ struct QueueExportCommand: AsyncParsableCommand {
         if summary.leavesOut {
             Terminal.complain(
                 "note: the file has only samples that still wait; delivered, dropped and dead ones are not in it\n"
-                    + "  --all adds what the store still has of them")
+                    + "  --all adds those that the store still has")
         }
+        let isPartial = try all && lacksDeleted(settings, filter)
         try tell(
             ExportReport(
                 file: file, samples: summary.samples, damaged: summary.damaged,
-                leftOut: summary.leavesOut),
+                leftOut: summary.leavesOut, deleted: isPartial),
             summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
     }
 
@@ -204,9 +209,24 @@ struct QueueExportCommand: AsyncParsableCommand {
         return filter
     }
 
+    /// Says so if the store has deleted samples that belong into the file.
+    private func lacksDeleted(_ settings: Settings, _ filter: ExportFilter) throws -> Bool {
+        let path = settings.storePath
+        guard
+            try StoreAccess.read(
+                path, { try SampleQueue.hasDeletedSamples(path: path, filter: filter) })
+        else { return false }
+        Terminal.complain(
+            "note: the store has deleted samples of that time, and they are not in the file\n"
+                + "  delivered samples stay for \(settings.keepDeliveredHours) hours: export sooner, or "
+                + "raise storage.keep_delivered_hours")
+        return true
+    }
+
     private func export(
-        beatsAt path: String, _ filter: ExportFilter, to output: OutputFile
+        beatsOf settings: Settings, _ filter: ExportFilter, to output: OutputFile
     ) throws {
+        let path = settings.storePath
         let summary = try StoreAccess.read(path) {
             let line = ProgressLine("exporting")
             return try SampleQueue.exportBeats(
@@ -215,7 +235,9 @@ struct QueueExportCommand: AsyncParsableCommand {
         }
         try output.finish()
         try tell(
-            BeatsReport(file: file, beats: summary.beats, damaged: summary.damaged),
+            BeatsReport(
+                file: file, beats: summary.beats, damaged: summary.damaged,
+                deleted: lacksDeleted(settings, filter)),
             summary.beats.counted("beat is", "beats are"), damaged: summary.damaged)
     }
 

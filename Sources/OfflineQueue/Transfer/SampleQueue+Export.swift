@@ -116,8 +116,8 @@ public struct ExportSummary: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// The sensors of the store at `path`, forgotten ones too, and the names of its destinations. Works whether or not a
-    /// daemon runs.
+    /// The sensors of the store at `path`, forgotten ones too, and the names of its destinations. Works whether or not
+    /// a daemon runs.
     public static func names(
         path: String
     ) throws -> (sensors: [Sensor], destinations: [String]) {
@@ -150,6 +150,39 @@ extension SampleQueue {
             var export = SampleExport(
                 db: db, format: format, selection: selection, filter: filter)
             return try export.run(progress, sink)
+        }
+    }
+}
+
+extension SampleQueue {
+    /// Whether the store at `path` may lack samples that the filter admits, because it has deleted them since they were
+    /// settled everywhere.
+    ///
+    /// A segment's oldest samples are deleted first: they were measured before the first one that is left.
+    public static func hasDeletedSamples(path: String, filter: ExportFilter) throws -> Bool {
+        try StoreFile.readOnce(path, "look for deleted samples") { db in
+            try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM segment s
+                        JOIN assignment a ON a.id = s.assignment
+                        JOIN sensor n ON n.id = a.sensor
+                        LEFT JOIN enrollment e ON e.id = a.enrollment
+                        WHERE s.pruned > 0 AND (?1 IS NULL OR n.address = ?1)
+                            AND (?2 IS NULL OR s.wall_offset_us + coalesce(
+                                (SELECT p.uptime_us FROM sample p
+                                    WHERE p.id BETWEEN s.pruned_through + 1 AND s.last_sample
+                                        AND +p.segment = s.id ORDER BY p.id LIMIT 1),
+                                s.last_uptime_us + 1) > ?2)
+                            AND (?3 IS NULL OR s.first_uptime_us + s.wall_offset_us < ?3)
+                            AND (?4 IS NULL OR e.name = ?4 OR EXISTS (
+                                SELECT 1 FROM further_delivery d
+                                JOIN enrollment f ON f.id = d.destination
+                                WHERE d.segment = s.id AND f.name = ?4)))
+                    """,
+                arguments: [filter.sensor, filter.since, filter.until, filter.destination])
+                ?? false
         }
     }
 }

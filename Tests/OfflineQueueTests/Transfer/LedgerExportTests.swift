@@ -186,6 +186,40 @@ struct LedgerExportTests {
         #expect(try export(ExportFilter(destination: "ward-2")) == Export(0, true))
     }
 
+    /// `queue export --all --last 7d` had the last day alone, and said nothing.
+    @Test func anExportSaysWhetherSamplesOfItsTimeWereDeleted() async throws {
+        let queue = try await store.open(clock)
+        let one = try await Worn(queue, 1)
+        let two = try await Worn(queue, 2)
+        func record(_ seconds: Int) async throws {
+            for _ in 0..<seconds {
+                try await queue.beat(one.assignment, clock)
+                try await queue.beat(two.assignment, clock)
+                clock.advance(seconds: 1)
+            }
+            try await queue.flush()
+        }
+        func lacks(_ filter: ExportFilter = ExportFilter()) throws -> Bool {
+            try SampleQueue.hasDeletedSamples(path: store.path, filter: filter)
+        }
+        try await record(40)
+        try await queue.deliverAll(one.enrollment.id)
+        #expect(try !lacks(), "delivered samples stay for a while")
+        clock.advance(seconds: 30 * 86_400)
+        let late = ManualClock.midnight + .seconds(30 * 86_400)
+        try await record(5)
+        try await queue.prune()
+        try await queue.close()
+        #expect(try lacks())
+        #expect(try lacks(ExportFilter(sensor: one.sensor.address)))
+        #expect(try lacks(ExportFilter(destination: "ward-1")))
+        #expect(try lacks(ExportFilter(since: ManualClock.midnight + .seconds(39))))
+        #expect(try !lacks(ExportFilter(sensor: two.sensor.address)))
+        #expect(try !lacks(ExportFilter(destination: "ward-2")))
+        #expect(try !lacks(ExportFilter(until: ManualClock.midnight)))
+        #expect(try !lacks(ExportFilter(since: late + .seconds(60))))
+    }
+
     @Test(arguments: [
         (0.0, "0.000"), (0.0004, "0.000"), (99.9996, "100.000"), (86_400, "86400.000"),
     ])
