@@ -71,7 +71,7 @@ import Testing
     private func askInSetup(_ session: TerminalSession) async throws {
         try await session.see("NUMBER")
         try session.type("1")
-        try await session.see("What is it called here?")
+        try await session.see("A name for the strap")
         try session.type("")
         try await session.see(Self.question)
     }

@@ -44,7 +44,7 @@ import Testing
             try await second.see("no strap is called")
             try await second.see("(edge-gateway scan)\r\nWhich? ")
             try second.type("1")
-            try await second.see("What is it called here?")
+            try await second.see("A name for the strap")
             try second.type("bed 4")
             try await second.see("first heartbeat: ")
             try await second.see("the first heartbeat has been delivered")
@@ -56,6 +56,48 @@ import Testing
             #expect(outcome.status == 0, "\(second.text)")
             let stored = await fixture.exchange.storedCount()
             #expect(stored > 0)
+        }
+    }
+
+    /// The second person's heart rates went to the first one's patient.
+    @Test func aSecondStrapMayBeAnotherPatientsWhoseInvitationSetupTakes() async throws {
+        let settings = ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]
+        try await TestWorld.run(straps: 2, settings: settings) { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a sample is delivered") { $0.balance.delivered > 0 }
+            let session = try begin(fixture, "other")
+            try await session.see("Pair another strap?")
+            try session.type("y")
+            try await session.see("Strap 2")
+            try session.type("Strap 2")
+            try await session.see("A name for the strap")
+            try session.type("bed 2")
+            try await session.see("1  e0, as Strap 1")
+            try await session.see("2  another patient's invitation")
+            try session.type("2")
+            try await session.see("2. The invitation of the exchange")
+            try session.type("1")
+            try await session.see("The link (it is not shown): ")
+            try session.type(await fixture.exchange.invite(patient: TestWorld.patients[1]))
+            try await session.see("paired \(TestWorld.addresses[1]) bed 2")
+            try await session.see("bed 2: ")
+            #expect(session.text.contains("delivers through e1"))
+            #expect(!session.text.contains("the same patient"), "\(session.text)")
+            try session.type("q")
+            let outcome = try await session.running.value
+            #expect(outcome.status == 0, "\(session.text)")
+        }
+    }
+
+    @Test func pairingSaysWhichStrapHasTheSamePatientOrName() async throws {
+        try await TestWorld.run(straps: 2) { fixture in
+            try await fixture.put(on: 0)
+            let paired = try await fixture.command(
+                "pair", TestWorld.addresses[1], "--enrollment", "e0", "--name", "Strap 1")
+            #expect(paired.contains("it records the same patient as Strap 1"), "\(paired)")
+            #expect(paired.contains("edge-gateway pair 00:02 --name NAME"), "\(paired)")
+            let renamed = try await fixture.command("pair", "00:02", "--name", "Strap 2")
+            #expect(!renamed.contains("another strap has this name"), "\(renamed)")
         }
     }
 
@@ -72,7 +114,7 @@ import Testing
             for (time, code) in ["123456", "004711"].enumerated() {
                 try await session.see("NUMBER", times: time + 1)
                 try session.type("1")
-                try await session.see("What is it called here?", times: time + 1)
+                try await session.see("A name for the strap", times: time + 1)
                 try session.type("")
                 try await session.see("Which six digits does the strap show? ", times: time + 1)
                 try session.type(code)
@@ -165,7 +207,7 @@ import Testing
                 run += 1
                 let session = try begin(fixture, "leaving\(run)")
                 for answer in answers {
-                    try await session.see(answer.isEmpty ? "What is it called here?" : "Which? ")
+                    try await session.see(answer.isEmpty ? "A name for the strap" : "Which? ")
                     try session.type(answer)
                 }
                 try await session.see(question)
@@ -185,8 +227,8 @@ import Testing
             try await fixture.command(
                 "enroll", await fixture.exchange.invite(patient: TestWorld.patients[0]))
             try await leave([], at: "NUMBER", byControlC: true)
-            try await leave(["1"], at: "What is it called here?", byControlC: true)
-            try await leave(["1"], at: "What is it called here?", byControlC: false)
+            try await leave(["1"], at: "A name for the strap", byControlC: true)
+            try await leave(["1"], at: "A name for the strap", byControlC: false)
         }
     }
 

@@ -94,8 +94,9 @@ struct PairingService: Sendable {
             await deliveries.wake(one.id)
         }
         logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
+        let notes = (try? await notes(about: sensor)) ?? []
         return await report(
-            sensor, enrollment, inspection, first: first, last: last, wanted.patient.notes)
+            sensor, enrollment, inspection, first: first, last: last, wanted.patient.notes + notes)
     }
 
     /// Ends the assignment of a sensor and disconnects from it.
@@ -123,9 +124,9 @@ struct PairingService: Sendable {
 
     // MARK: - Steps
 
-    /// Whose samples a strap's will be, and where they go.
+    /// The patient and the destinations that a strap's samples will have.
     private struct Wanted: Sendable {
-        /// With what it leaves open of a strap that is paired already.
+        /// The request; what it leaves open of a paired strap is filled in from the present assignment.
         var request: PairRequest
         var enrollment: Enrollment?
         var further: [Enrollment]
@@ -261,6 +262,33 @@ struct PairingService: Sendable {
             await recorder.abandonPairing(address)
             throw error
         }
+    }
+
+    /// Advice about other straps that are paired: one of the same name, and those that record the same patient.
+    private func notes(about sensor: Sensor) async throws -> [String] {
+        let others = try await queue.sensors().filter { $0.id != sensor.id && !$0.isForgotten }
+        var notes: [String] = []
+        if others.contains(where: { $0.label == sensor.label }) {
+            notes.append(
+                "another strap has this name: edge-gateway pair \(sensor.address.suffix(5)) --name NAME "
+                    + "gives it one of its own")
+        }
+        let enrollments = try await queue.enrollments()
+        let open = try await queue.openAssignments()
+        guard let own = open.first(where: { $0.sensorID == sensor.id }),
+            let patient = own.patient(among: enrollments)
+        else { return notes }
+        let same = open.filter {
+            $0.enrollmentID == own.enrollmentID && $0.patient(among: enrollments) == patient
+        }
+        let names = others.filter { other in same.contains { $0.sensorID == other.id } }
+            .map(\.label).joined(separator: ", ")
+        if !names.isEmpty {
+            notes.append(
+                "it records the same patient as \(names): if another person wears it, pair it again "
+                    + "with that person's --enrollment or --patient")
+        }
+        return notes
     }
 
     private func report(

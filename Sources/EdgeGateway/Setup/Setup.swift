@@ -15,9 +15,9 @@ struct Setup {
     /// - Throws: ``CommandFailure``
     func run() async throws {
         // A daemon that does not answer says so before anything else.
-        _ = try await status()
+        let status = try await status()
         Terminal.print("From here to the first delivered heartbeat. q leaves, at each question.\n")
-        try await check()
+        try await check(isEnrolled: status.nextStep?.step != .enroll)
         do {
             while try await step() {}
         } catch is Left {
@@ -54,14 +54,21 @@ struct Setup {
 
     // MARK: - The machine
 
-    private func check() async throws {
+    /// Says what is wrong with the machine. Setup itself asks for the enrollment, and a person who begins can do
+    /// nothing about checks that this user may not make.
+    private func check(isEnrolled: Bool) async throws {
         Terminal.print("1. The machine")
         let found = try await ProgressLine.during("checking") {
             try await DoctorCommand.examine(daemon, daemon.times)
         }
-        let notes = found.findings.filter { $0.verdict != .ok }
-        let fine = found.findings.count - notes.count
-        Terminal.print("   \(fine.counted("check is", "checks are")) fine")
+        let fine = found.findings.count { $0.verdict == .ok }
+        let open = found.findings.count { $0.verdict == .unknown }
+        let notes = found.findings.filter {
+            ![.ok, .unknown].contains($0.verdict) && (isEnrolled || $0.name != "enrollment")
+        }
+        Terminal.print(
+            "   \(fine.counted("check is", "checks are")) fine"
+                + (open > 0 ? ", \(open) could not be made (sudo edge-gateway doctor)" : ""))
         if !notes.isEmpty {
             Terminal.print(
                 DoctorCommand.text(
@@ -71,7 +78,8 @@ struct Setup {
 
     // MARK: - The invitation
 
-    private func enroll() async throws {
+    @discardableResult
+    private func enroll() async throws -> EnrollmentReport? {
         Terminal.print(
             """
 
@@ -102,6 +110,7 @@ struct Setup {
             }
         }
         if let report { Terminal.print("   enrolled as \(report.name) at \(report.exchange)") }
+        return report
     }
 
     private func enroll(_ link: String) async throws -> EnrollmentReport {
@@ -122,11 +131,11 @@ struct Setup {
                Type the number of a strap once it is listed.
             """)
         let address = try await choose()
-        let name = try await Terminal.ask("What is it called here? (Enter: as it calls itself) ")
+        let name = try await Terminal.ask("A name for the strap (Enter: its own name): ")
         let enrollment = try await enrollment(status)
         var patient: String?
         if enrollment?.isForMany == true {
-            patient = try await Terminal.ask("Which patient wears it? Their number: ")
+            patient = try await Terminal.ask("Number of the patient at the exchange: ")
         }
         let report = try await trying {
             try await AttendedPairing(client: client, isAttended: true).run(
@@ -176,18 +185,33 @@ struct Setup {
         }
     }
 
-    /// Through what the strap delivers: asked where there are several.
+    /// Through what the strap delivers. Asked where there are several, and where another strap records the patient of
+    /// an invitation: the heart rates of a second person must not go to the first one.
     private func enrollment(
         _ status: StatusReport
     ) async throws -> (name: String, isForMany: Bool)? {
         let all =
             status.enrollments.map { (name: $0.name, isForMany: $0.kind == "practitioner-key") }
             + status.destinations.map { (name: $0.name, isForMany: $0.kind == "nats") }
-        guard all.count > 1 else { return all.first }
-        for (number, one) in all.enumerated() { Terminal.print("   \(number + 1)  \(one.name)") }
+        let worn = Dictionary(grouping: status.sensors) { $0.enrollment }
+        let isForOther = status.enrollments.contains {
+            $0.kind == "invitation" && worn[$0.name] != nil
+        }
+        guard all.count > 1 || isForOther else { return all.first }
+        for (number, one) in all.enumerated() {
+            let straps = worn[one.name].map { $0.map(\.name).joined(separator: ", ") }
+            Terminal.print(
+                "   \(number + 1)  \(one.name)" + (straps.map { ", as \($0)" } ?? ""))
+        }
+        if isForOther { Terminal.print("   \(all.count + 1)  another patient's invitation") }
         while true {
-            let text = try await Terminal.ask("Through which of these does it deliver? ")
+            let text = try await Terminal.ask("Which of these gets its samples? ")
             if let number = Int(text), all.indices.contains(number - 1) { return all[number - 1] }
+            if isForOther, Int(text) == all.count + 1 {
+                while true {
+                    if let report = try await enroll() { return (report.name, false) }
+                }
+            }
             let chosen = try await trying {
                 try Choosing.enrollment.choose(
                     text, among: [all.map { Named(thing: $0, name: $0.name) }])
@@ -230,6 +254,7 @@ struct Setup {
             line?.show(
                 status.balance.pending > 0
                     ? status.balance.pending.counted("sample waits", "samples wait")
+                        + "; the first delivery takes up to half a minute"
                     : status.nextStep?.message ?? "nothing has been delivered yet")
             await UptimeClock.system.sleep(Self.period)
         }
