@@ -318,7 +318,8 @@ import Testing
             (UInt8(0)..<3).map { stage.frame(140 + Double($0) / 1_000, bpm: 60 + $0) })
         await stage.recorder.finish()
         try await stage.queue.flush()
-        let samples = try await stage.queue.nextPending(enrollment: stage.first.id, limit: 10).samples
+        let samples = try await stage.queue.nextPending(enrollment: stage.first.id, limit: 10)
+            .samples
         let quarters = samples.map { $0.flags >> 24 }
         #expect(quarters.count == 3 && quarters.allSatisfy { $0 > 40 }, "\(quarters)")
         try await stage.end()

@@ -69,7 +69,9 @@ extension Central {
 
     /// Keeps the book of whether the adapter connects at all.
     private func noteConnect(of link: WatchedLink, after before: LinkState) {
-        guard before == .connecting, let adapter = link.adapter, let device = link.device else { return }
+        guard before == .connecting, let adapter = link.adapter, let device = link.device else {
+            return
+        }
         switch link.machine.reason {
         case .progress: connectWatches[adapter, default: ConnectWatch()].succeed()
         case .connectTimeout, .error(.transientRadio):
