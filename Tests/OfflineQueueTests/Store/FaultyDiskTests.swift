@@ -43,10 +43,11 @@ struct FaultyDiskTests {
         if let count = environment["OFFLINE_QUEUE_DISK_COUNT"].flatMap(Int.init) {
             return (0..<count).map { _ in .random(in: 0 ... .max) }
         }
-        // In the last two, frames of a change that was refused lie behind those of the next one, which was refused too.
+        // In the third and fourth, frames of a change that was refused lie behind those of the next one, which was refused
+        // too; in the fifth, an outcome counts though its commit failed.
         let failed: [UInt64] = [
             288_722_214_770_459_169, 3_954_638_480_211_288_314, 16_881_638_037_768_494_511,
-            2_297_986_641_928_205_769,
+            2_297_986_641_928_205_769, 7_381_007_969_273_508_340,
         ]
         return failed + [1, 2, 3, .random(in: 0 ... .max)]
     }()
@@ -66,6 +67,8 @@ struct FaultyDiskTests {
         var counter = 0
         var taken: [Int] = []
         var delivered: [Int] = []
+        // Outcomes that the disk refused; they count if it refused the last bytes of their commit alone.
+        var unsure: Set<Int> = []
         func number(_ sample: PendingSample) -> Int {
             Int(sample.frame[1]) | Int(sample.frame[2]) << 8
         }
@@ -89,11 +92,15 @@ struct FaultyDiskTests {
             await queue.commitIfDue()
             if Bool.random(using: &random),
                 let batch = try? await queue.nextBatch(
-                    enrollment: delivery, limit: 50),
-                (try? await queue.settle(
-                    enrollment: delivery, batch.map { SettledSample($0, .delivered) })) != nil
+                    enrollment: delivery, limit: 50)
             {
-                delivered += batch.map(number)
+                do {
+                    try await queue.settle(
+                        enrollment: delivery, batch.map { SettledSample($0, .delivered) })
+                    delivered += batch.map(number)
+                } catch {
+                    unsure.formUnion(batch.map(number))
+                }
             }
             if Int.random(in: 0..<8, using: &random) == 0 { _ = try? await queue.prune() }
             if Int.random(in: 0..<15, using: &random) == 0 {
@@ -118,7 +125,9 @@ struct FaultyDiskTests {
         #expect(health.fault == nil && health.buffered == 0 && health.refused == 0)
         #expect(health.salvage == nil, "a fault of the disk is no damage")
         delivered += try await queue.deliverAll(delivery).map(number)
-        #expect(delivered == taken, "seed \(seed)")
+        let missing = Set(taken).subtracting(delivered)
+        #expect(missing.isSubset(of: unsure), "seed \(seed)")
+        #expect(delivered == taken.filter { !missing.contains($0) }, "seed \(seed)")
         #expect(disk.failures > 50)
         let balance = try await queue.balance()
         #expect(balance.stored == taken.count && balance.isBalanced)
