@@ -148,7 +148,7 @@ import Testing
             for (words, advice) in [
                 ([], "--patient ID"), (["--patient", "49999"], "share an organization"),
                 (["--patient", "../users"], "up to 64 letters"),
-                (["--patient", "4OOO1"], "are numbers"),
+                (["--patient", "4OOO1"], "is a number"),
             ] {
                 let outcome = try await fixture.gateway.command(
                     ["queue", "assign", number, "--enrollment", "ward", "--yes"] + words)

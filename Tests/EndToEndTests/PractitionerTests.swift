@@ -90,7 +90,7 @@ import Testing
             let refusals: [([String], String)] = [
                 ([], "--patient"), (["--patient", "40003"], "share an organization"),
                 (["--patient", "49999"], "share an organization"),
-                (["--patient", "../users"], "identifier"), (["--patient", "4OOO1"], "numbers"),
+                (["--patient", "../users"], "identifier"), (["--patient", "4OOO1"], "is a number"),
                 (["--patient", "40001"], "70007 (Edge Gateway)"),
                 (["--patient", "40001", "--device", "70005"], "70007 (Edge Gateway)"),
             ]
