@@ -292,7 +292,7 @@ import Testing
             try await fixture.eventually("more") { $0.balance.delivered > count }
             let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
-            #expect(items(status).isEmpty && status.balance.delivered == status.balance.stored)
+            #expect(items(status).isEmpty && status.balance.unsent == 0)
         }
     }
 
@@ -316,13 +316,13 @@ import Testing
             }
             try await fixture.hush()
             let status = try await fixture.eventually("all of it") {
-                $0.balance.buffered == 0 && $0.balance.delivered == $0.balance.stored
+                $0.balance.buffered == 0 && $0.balance.unsent == 0
             }
             #expect(items(status).isEmpty && status.balance.balanced)
             #expect(try await unbound(fixture).isEmpty)
             let lines = try String(contentsOfFile: path, encoding: .utf8)
                 .split(separator: "\n").filter { $0.contains("heart_rate") }
-            #expect(lines.count == status.balance.stored && Set(lines).count == lines.count)
+            #expect(lines.count == status.balance.delivered && Set(lines).count == lines.count)
         }
     }
 }

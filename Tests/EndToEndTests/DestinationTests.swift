@@ -82,10 +82,10 @@ import Testing
             await fixture.expectExactlyOnce(status.balance)
             let (uuids, patients) = try Self.heartRates(path)
             #expect(Set(uuids).count == uuids.count, "twice in the file")
-            #expect(uuids.count == status.balance.stored)
+            #expect(uuids.count == status.balance.delivered)
             #expect(patients == Set(TestWorld.patients.prefix(2).map { "\($0)" }))
             let study = try await Self.listed("study", fixture)
-            #expect(study.delivered == status.balance.stored && study.straps == 2)
+            #expect(study.delivered == status.balance.delivered && study.straps == 2)
             let text = try await fixture.command("status")
             #expect(text.contains("study"), "\(text)")
         }

@@ -72,7 +72,7 @@ import Testing
             try await fixture.eventually("more samples") { $0.balance.stored >= before + 3 }
             try await fixture.command("forget", TestWorld.addresses[0])
             try await fixture.eventually("the exchange has all") {
-                $0.balance.delivered == $0.balance.stored && $0.balance.buffered == 0
+                $0.balance.unsent == 0 && $0.balance.buffered == 0
             }
             let refused = try await fixture.gateway.command(["erase", "e0", "--yes"])
             #expect(

@@ -92,12 +92,12 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
             )
         case .storeLost:
             (
-                "the store broke, and its samples of that time are lost or unknown",
+                "the store broke, with the samples of that time",
                 "replace the card"
             )
         case .clockUnknown:
             (
-                "the time between two boots is not known, since the clock of one is not trusted",
+                "an unknown time between two boots: the clock of one is not trusted",
                 "give the machine NTP: a boot that is synchronised late gets its times all the same"
             )
         }

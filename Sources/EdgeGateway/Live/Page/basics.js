@@ -17,8 +17,8 @@ const CAUSES = {
   'daemon-gone': 'bluetoothd or the system bus did not answer',
   'gateway-off': 'the gateway was stopped, updated or without power',
   'queue-full': 'neither disk nor memory could take the frames',
-  'store-lost': 'the store broke, and its samples of that time are lost or unknown',
-  'clock-unknown': 'the time between two boots is not known, since the clock of one is not trusted',
+  'store-lost': 'the store broke, with the samples of that time',
+  'clock-unknown': 'an unknown time between two boots: the clock of one is not trusted',
 };
 const LINKS = { absent: 'not heard', seen: 'heard', connecting: 'connecting', resolving: 'connecting',
   subscribing: 'connecting', streaming: 'connected', suspended: 'paused' };
