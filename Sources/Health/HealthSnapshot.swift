@@ -197,7 +197,7 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var unknown: Int?
             /// Whether the salvage has ended.
             public var isDone: Bool
-            /// The obstacle to salvaging the rest; nil while there is none.
+            /// The reason why the salvage cannot go on; nil while it can.
             public var fault: String?
             /// The name of the file that is kept.
             public var file: String

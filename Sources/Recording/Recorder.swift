@@ -119,7 +119,8 @@ public actor Recorder {
                 await rename(old, to: new)
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
-            case .adapterReset: logger.warning("adapter is reset: it stayed busy or deaf")
+            case .adapterReset:
+                logger.warning("adapter is reset: it was busy, deaf, or connected no strap")
             case .battery(let address, let percent): noteBattery(percent, of: address)
             case .sighting: break
             }

@@ -67,7 +67,7 @@ extension Central {
         }
     }
 
-    /// Keeps the book of whether the adapter connects at all.
+    /// Tells the adapter's watch how an attempt to connect ended.
     private func noteConnect(of link: WatchedLink, after before: LinkState) {
         guard before == .connecting, let adapter = link.adapter, let device = link.device else {
             return
@@ -75,7 +75,7 @@ extension Central {
         switch link.machine.reason {
         case .progress: connectWatches[adapter, default: ConnectWatch()].succeed()
         case .connectTimeout, .error(.transientRadio):
-            // A sensor that just went away is tried once without having been heard.
+            // A sensor that just went away is tried once unheard, which says nothing of the adapter.
             guard let heard = heardAt[device], heard > link.lostAt ?? .zero else { return }
             let action = connectWatches[adapter, default: ConnectWatch()]
                 .fail(hasLinks: linkCount(of: adapter) > 0, at: clock.now())

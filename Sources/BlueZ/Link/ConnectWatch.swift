@@ -2,14 +2,15 @@ import Basics
 
 /// Notices an adapter that hears sensors and connects to none of them: a value that decides what to do.
 ///
-/// One sensor at the edge of its range is heard and cannot be connected. Where it is each of them, time and again, the
-/// controller or the kernel waits for a connection that never comes about, and only a reset ends that.
+/// A sensor at the edge of its range is heard and cannot be connected. If no sensor can be, the controller or the kernel
+/// waits for a connection that is never made, and only a reset ends that.
 struct ConnectWatch: Sendable {
-    /// So many attempts in a row fail first.
+    /// The least number of failed attempts in a row before the first step.
     static let failuresMax = 6
-    /// And so long. It doubles with each step that did not help: there may be nobody but sensors out of range.
+    /// The least time that they take. It doubles with each step that did not help: all sensors may be at the edge of
+    /// the range.
     static let patience = Backoff(first: .seconds(90), longest: .seconds(3_600))
-    /// Steps of ``patience`` that are skipped while links are up, some 12 min: a power-cycle costs those 10 s.
+    /// The steps of ``patience`` to skip while links are up, which makes it 12 min: a power-cycle interrupts them for 10 s.
     static let stepsBesideLinks = 3
 
     private var failures = 0

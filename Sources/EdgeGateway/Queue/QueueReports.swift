@@ -49,7 +49,7 @@ struct SalvagedStoreReport: Codable, Equatable {
     var unknown: Int?
     /// The salvage has ended.
     var done: Bool
-    /// The obstacle to salvaging the rest; left out if there is none.
+    /// The reason why the salvage cannot go on; left out while it can.
     var fault: String? = nil
     var acknowledged: Bool
 }

@@ -209,7 +209,7 @@ struct QueueExportCommand: AsyncParsableCommand {
         return filter
     }
 
-    /// Says so if the store has deleted samples that belong into the file.
+    /// Whether the store has deleted samples that the file should have. Says so, too.
     private func lacksDeleted(_ settings: Settings, _ filter: ExportFilter) throws -> Bool {
         let path = settings.storePath
         guard

@@ -96,7 +96,7 @@ struct BootClocks {
 }
 
 extension Database {
-    /// The row of the boot of that name, which is made if there is none.
+    /// The number of the boot with this name. Adds the boot if it is new.
     func boot(_ name: String) throws -> Int64 {
         try execute(
             sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING", arguments: [name])

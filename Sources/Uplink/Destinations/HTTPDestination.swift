@@ -139,7 +139,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         switch answer.verdict {
         case .stored, .storedBefore, .refused, .notWanted: true
         case .held: false
-        // What is wrong with the entry, which all may have.
+        // Such an answer may be about every entry, until the destination has taken one.
         case .unclear: hasTakenLedger && [400, 422].contains(answer.status)
         }
     }
