@@ -35,7 +35,7 @@ final class SimulatedGateway: Sendable {
         let logger = Logger(label: "gateway") { _ in TraceLog(trace: trace) }
         let queue = try SampleQueue(
             path: settings.storePath, settings: settings.store([:]), clock: clock,
-            bootID: "simulated", executor: VirtualExecutors.gateway)
+            bootID: "simulated", executor: VirtualExecutors.gateway, seed: seed)
         var radio = CentralSettings(service: HeartRateService.service)
         radio.frameAgeMax = settings.frameAgeMax
         radio.seed = seed

@@ -55,7 +55,7 @@ struct TableShape: Sendable {
     /// took the place of one of this.
     ///
     /// `run` and `further_delivery` are both numbers throughout; the third is the run's nonce
-    /// (``SampleIdentity/newNonce()``), or the small number of a destination.
+    /// (``SampleIdentity/newNonce(seed:)``), or the small number of a destination.
     func fits(_ row: CarvedRow) -> Bool {
         guard hasRowID, row.values.count == columns.count, row.rowID <= Self.rowIDMax else {
             return false

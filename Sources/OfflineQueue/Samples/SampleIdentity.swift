@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// The kind of a data point made from a sample; part of its identity, since one frame may give several.
@@ -58,7 +59,10 @@ public struct SampleIdentity: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The nonce of a new run.
-    static func newNonce() -> UInt64 { UInt64.random(in: UInt64(nonceMin)...nonceMask) }
+    static func newNonce(seed: UInt64 = .random(in: .min ... .max)) -> UInt64 {
+        var random = SeededRandom(seed: seed)
+        return .random(in: UInt64(nonceMin)...nonceMask, using: &random)
+    }
 
     /// Octets 0–7, big end first.
     public let high: UInt64

@@ -12,10 +12,10 @@ struct CurrentRun: Sendable {
     /// Of the boot, as the store has it.
     private(set) var clock = BootClock()
 
-    init(bootID: String, started: ClockReading) {
+    init(bootID: String, started: ClockReading, nonce: UInt64) {
         self.bootID = bootID
         self.started = started
-        nonce = SampleIdentity.newNonce()
+        self.nonce = nonce
     }
 
     /// Whether the store has a row of it.

@@ -18,6 +18,13 @@ struct RunStart: Sendable {
     /// store it is, also where the file of another one was written over this one's.
     private static let firstRunMax: Int64 = 1 << 31
 
+    /// Two stores that one run makes, one in the place of the other, are made at different times.
+    private static func firstRun(_ nonce: UInt64, _ reading: ClockReading) -> Int64 {
+        var random = SeededRandom(
+            seed: nonce &+ UInt64(bitPattern: reading.uptime.microseconds))
+        return .random(in: 0..<firstRunMax, using: &random)
+    }
+
     /// - Parameter isFresh: whether the store is new and knows of the runs before this one only that they were.
     init(
         _ db: Database, bootID: String, nonce: UInt64, reading: ClockReading, isFresh: Bool = false
@@ -42,7 +49,7 @@ struct RunStart: Sendable {
                     VALUES ((SELECT 1 + coalesce(max(id), ?) FROM run), ?, ?, ?, ?)
                     """,
                 arguments: [
-                    Int64.random(in: 0..<Self.firstRunMax), boot, Int64(bitPattern: nonce),
+                    Self.firstRun(nonce, reading), boot, Int64(bitPattern: nonce),
                     reading.uptime, reading.trustedWall,
                 ])
             run = db.lastInsertedRowID
