@@ -57,8 +57,9 @@ struct Judge {
             find("audit", "the store cannot be read: \(error)")
         }
         compareStore()
-        compareExchange()
-        compareWebhook()
+        // What has arrived may have been purged.
+        let arrived = zip(compareExchange(), compareWebhook()).map { zip($0, $1).map(+) }
+        lookForUnstored(arrived)
     }
 
     private mutating func find(_ kind: String, _ words: String) {
@@ -245,11 +246,15 @@ struct Judge {
         return best?.0
     }
 
-    private mutating func compareExchange() {
+    /// Gives how often each frame arrived at the exchange.
+    private mutating func compareExchange() -> [[Int]] {
         let exchange = world.exchange
         guard let rows = world.valueOfWorld({ await exchange.stored }),
             let duplicates = world.valueOfWorld({ await exchange.duplicates })
-        else { return find("simulation", "the exchange does not answer") }
+        else {
+            find("simulation", "the exchange does not answer")
+            return frames.map { $0.map { _ in 0 } }
+        }
         for (uuid, times) in duplicates.sorted(by: { $0.key < $1.key }) {
             find("twice", "\(uuid) \(times) times at the exchange")
         }
@@ -261,7 +266,7 @@ struct Judge {
                     patient: row.patient - ExchangeSeed.patient(0))
             }, of: "exchange")
         lookForMissing(arrived) { !$0.isOfWebhook }
-        lookForUnstored(arrived)
+        return arrived
     }
 
     /// - Parameters:
@@ -290,7 +295,7 @@ struct Judge {
         return "strap \(strap) at \(Trace.time(frame.at)), \(frame.bpm), of \(wearers)"
     }
 
-    /// Looks for frames of somebody that neither the exchange nor the store has. What has arrived may have been erased.
+    /// Looks for frames of somebody that neither a destination nor the store has. What has arrived may have been erased.
     private mutating func lookForUnstored(_ arrived: [[Int]]) {
         for strap in 0..<Script.straps {
             for (index, frame) in frames[strap].enumerated()
@@ -307,7 +312,8 @@ struct Judge {
         }
     }
 
-    private mutating func compareWebhook() {
+    /// Gives how often each frame arrived at the receiver of webhooks.
+    private mutating func compareWebhook() -> [[Int]] {
         var known: Set<String> = []
         let points = world.network.webhook.received.filter { known.insert($0.uuid).inserted }
         let arrived = compare(
@@ -317,6 +323,7 @@ struct Judge {
                     patient: point.patient.flatMap { Int($0) }.map { $0 - ExchangeSeed.patient(0) })
             }, of: "webhook")
         lookForMissing(arrived) { $0.isOfWebhook }
+        return arrived
     }
 
     /// µs of the world.

@@ -110,6 +110,9 @@ final class Network: Sendable {
                 method: request.method.rawValue, target: request.target, headers: headers,
                 body: request.body)
         }
+        trace.note(
+            "request \(request.method.rawValue) \(request.target.prefix { $0 != "?" }): \(answer.summary)"
+        )
         await pause(latency)
         guard isOpen(number) else { return end(number, .failure(.cut)) }
         switch answer {
@@ -119,6 +122,16 @@ final class Network: Sendable {
             var answer = HTTPAnswer(status: status, body: body)
             for (name, value) in headers { answer.fields[name.lowercased()] = value }
             end(number, .success(answer))
+        }
+    }
+}
+
+extension InProcessAnswer {
+    fileprivate var summary: String {
+        switch self {
+        case .answer(let status, _, let body): "\(status), \(body.count) bytes"
+        case .cut: "cut"
+        case .silence: "silence"
         }
     }
 }

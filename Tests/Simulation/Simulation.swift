@@ -113,7 +113,9 @@ struct Simulation {
         print(
             "  shortened from \(script.events.count) to \(short.events.count) events in \(trials) trials:"
         )
-        for line in trace.all where !line.contains("  log info") { print("  " + line) }
+        for line in trace.all where !line.contains("  log info") && !line.contains("  request ") {
+            print("  " + line)
+        }
         for finding in findings { print("  \(finding)") }
         fflush(nil)
     }

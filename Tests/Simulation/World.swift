@@ -117,7 +117,7 @@ final class World {
         bus = MemoryBus(
             adapters: [SimulatedAdapter(address: "00:1A:7D:DA:71:01", index: 0, linksMax: 7)],
             straps: straps, seed: script.seed)
-        exchange = try StandInExchange.inProcess(
+        exchange = StandInExchange.inProcess(
             seed: .withPatients(Script.patients),
             time: ExchangeTime(
                 now: {

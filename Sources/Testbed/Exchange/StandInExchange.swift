@@ -59,7 +59,8 @@ public actor StandInExchange {
     /// `http://127.0.0.1:<port>`
     public nonisolated var baseURL: String { "http://" + host }
 
-    let reservation: PortReservation
+    /// Nil if it has no network.
+    let reservation: PortReservation?
     let time: ExchangeTime
     var clockOffset = Duration.zero
     var listener: ExchangeListener?
@@ -104,11 +105,11 @@ public actor StandInExchange {
     }
 
     init(
-        reservation: PortReservation, version: ExchangeVersion, seed: ExchangeSeed,
+        reservation: PortReservation?, version: ExchangeVersion, seed: ExchangeSeed,
         time: ExchangeTime
     ) {
         self.reservation = reservation
-        self.port = reservation.port
+        self.port = reservation?.port ?? 8_080
         self.version = version
         self.seed = seed
         self.time = time
