@@ -125,7 +125,8 @@ final class World {
                         timeIntervalSince1970: Double(
                             VirtualWallClock.origin + VirtualExecutors.time.now) / 1_000_000)
                 },
-                sleep: { await VirtualExecutors.time.sleep($0, isOfGateway: false) }))
+                sleep: { await VirtualExecutors.time.sleep($0, isOfGateway: false) }),
+            randomSeed: script.seed)
         network = Network(exchange: exchange, seed: script.seed, trace: trace)
         KillSwitch.observer.withLock { observer in
             observer = { [killing] step in killing.reach(step) }

@@ -13,10 +13,14 @@ public enum InProcessAnswer: Sendable {
 /// The stand-in without a network: for simulations with a time of their own.
 extension StandInExchange {
     /// Makes one whose requests come by ``answer(method:target:headers:body:)`` alone, at a port that is the same each time.
+    ///
+    /// - Parameter randomSeed: chooses the codes and tokens that it gives out.
     public static func inProcess(
-        version: ExchangeVersion = .head, seed: ExchangeSeed = .standard, time: ExchangeTime
+        version: ExchangeVersion = .head, seed: ExchangeSeed = .standard, time: ExchangeTime,
+        randomSeed: UInt64
     ) -> StandInExchange {
-        StandInExchange(reservation: nil, version: version, seed: seed, time: time)
+        StandInExchange(
+            reservation: nil, version: version, seed: seed, time: time, randomSeed: randomSeed)
     }
 
     /// Answers a request as its server does.

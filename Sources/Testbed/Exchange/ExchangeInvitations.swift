@@ -24,7 +24,7 @@ extension StandInExchange {
         {
             invitations[token]?.state = .superseded
         }
-        let secret = Self.randomText(length: 32)
+        let secret = randomText(length: 32)
         invitations[secret] = ExchangeInvitation(patient: patient, client: app.id, updatedAt: now)
         guard version == .v0010 else { return link(of: app, carrying: "\(host)_\(secret)") }
         let code = issueCode(
@@ -110,7 +110,7 @@ extension StandInExchange {
         patient: Int, client: Int, verifier: String, life: Duration
     ) -> String {
         codes = codes.filter { $0.value.patient != patient || $0.value.client != client }
-        let code = Self.randomText(length: 30)
+        let code = randomText(length: 30)
         codes[code] = ExchangeGrantCode(
             patient: patient, client: client, verifier: verifier, redirectURI: redirectURI,
             expiresAt: now.addingTimeInterval(life / .seconds(1)))
@@ -123,9 +123,12 @@ extension StandInExchange {
             .replacing("=", with: "")
     }
 
-    static func randomText(length: Int) -> String {
+    func randomText(length: Int) -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-        return String((0..<length).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] })
+        let digits = (0..<length).map { _ in
+            alphabet[Int.random(in: 0..<alphabet.count, using: &random)]
+        }
+        return String(digits)
     }
 
     /// A time as the server writes it: RFC 3339, UTC, microseconds.

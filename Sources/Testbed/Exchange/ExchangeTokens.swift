@@ -105,7 +105,7 @@ extension StandInExchange {
                 $0.clientID == clientID && $0.secret == secret
             })
         else { return Self.invalidClient }
-        let access = Self.randomText(length: 30)
+        let access = randomText(length: 30)
         accessTokens[access] = ExchangeAccessToken(
             caller: .practitioner(organizations: key.organizations), expiresAt: accessExpiry)
         return .json(
@@ -123,8 +123,8 @@ extension StandInExchange {
     private func issueTokens(
         for caller: ExchangeCaller, clientID: String, scope: String
     ) -> ExchangeAnswer {
-        let access = Self.randomText(length: 30)
-        let refresh = Self.randomText(length: 30)
+        let access = randomText(length: 30)
+        let refresh = randomText(length: 30)
         accessTokens[access] = ExchangeAccessToken(caller: caller, expiresAt: accessExpiry)
         refreshTokens[refresh] = ExchangeRefreshToken(
             caller: caller, clientID: clientID, scope: scope, access: access)
@@ -134,7 +134,7 @@ extension StandInExchange {
                 "access_token": .string(access), "expires_in": .integer(accessTokenLifetimeSeconds),
                 "token_type": "Bearer", "scope": .string(scope), "refresh_token": .string(refresh),
                 // Shaped like a JWT, with a meaningless signature: no client here has a use for it.
-                "id_token": .string("eyJhbGciOiJSUzI1NiJ9.e30." + Self.randomText(length: 43)),
+                "id_token": .string("eyJhbGciOiJSUzI1NiJ9.e30." + randomText(length: 43)),
             ])
     }
 

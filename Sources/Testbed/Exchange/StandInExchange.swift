@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import NIOCore
 
@@ -78,6 +79,9 @@ public actor StandInExchange {
     /// The unique index over (system, value): the row that owns it.
     var identifierOwners: [ExchangeIdentifier: Int] = [:]
 
+    /// Of codes and tokens.
+    var random: SeededRandom
+
     // Knobs and records.
     var faults = ExchangeFaultPlan()
     var poisoned: Set<ExchangeIdentifier> = []
@@ -106,13 +110,14 @@ public actor StandInExchange {
 
     init(
         reservation: PortReservation?, version: ExchangeVersion, seed: ExchangeSeed,
-        time: ExchangeTime
+        time: ExchangeTime, randomSeed: UInt64 = .random(in: .min ... .max)
     ) {
         self.reservation = reservation
         self.port = reservation?.port ?? 8_080
         self.version = version
         self.seed = seed
         self.time = time
+        random = SeededRandom(seed: randomSeed)
         for consent in seed.consents {
             let key = ExchangeConsentKey(
                 patient: consent.patient, study: consent.study, code: consent.code)
