@@ -2,7 +2,7 @@
 ///
 /// - Returns: whether it is done.
 public func wait(
-    atMost limit: Duration, for body: @escaping @Sendable () async -> Void
+    atMost limit: Duration, by clock: UptimeClock, for body: @escaping @Sendable () async -> Void
 ) async -> Bool {
     let (ends, sink) = AsyncStream<Bool>.makeStream()
     Task {
@@ -10,7 +10,7 @@ public func wait(
         sink.yield(true)
     }
     let timer = Task {
-        await UptimeClock.system.sleep(limit, tolerance: .zero)
+        await clock.sleep(limit, tolerance: .zero)
         sink.yield(false)
     }
     defer { timer.cancel() }

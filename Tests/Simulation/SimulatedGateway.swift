@@ -54,7 +54,7 @@ final class SimulatedGateway: Sendable {
             states: states, central: central, clock: clock, storeClock: clock,
             notifier: SystemdNotifier())
         let radio = gateway.radio(
-            states: states, central: central, radioTasks: nil, storeTasks: nil)
+            states: states, central: central, clock: clock, radioTasks: nil, storeTasks: nil)
         running.withLock { running in
             running.radio = Task { try await radio.run() }
             running.others = others.map { service in Task { try await service.run() } }
@@ -68,6 +68,6 @@ final class SimulatedGateway: Sendable {
         try await radio?.value
         for task in others { task.cancel() }
         for task in others { try await task.value }
-        try await gateway.leave()
+        try await gateway.leave(clock: clock)
     }
 }

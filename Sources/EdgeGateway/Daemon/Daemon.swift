@@ -61,7 +61,8 @@ struct Daemon {
         // The last one is stopped first: the others may take all the time there is.
         services.append(
             gateway.radio(
-                states: states, central: central, radioTasks: radioThread, storeTasks: queue.tasks))
+                states: states, central: central, clock: clock, radioTasks: radioThread,
+                storeTasks: queue.tasks))
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
         logger.info("started", metadata: ["version": "\(GatewayVersion.text)"])
@@ -69,10 +70,10 @@ struct Daemon {
             try await group.run()
         } catch {
             logger.error("service failed: \(error)")
-            try await leave(gateway, notifier)
+            try await leave(gateway, clock, notifier)
             throw SettingsFault(description: "run: \(error); see the log")
         }
-        try await leave(gateway, notifier)
+        try await leave(gateway, clock, notifier)
     }
 
     private func centralSettings(_ tasks: TaskThread) -> CentralSettings {
@@ -169,10 +170,10 @@ struct Daemon {
     }
 
     private func leave(
-        _ gateway: Gateway, _ notifier: SystemdNotifier
+        _ gateway: Gateway, _ clock: any GatewayClock, _ notifier: SystemdNotifier
     ) async throws(SettingsFault) {
         notifier.send("STOPPING=1")
-        try await gateway.leave()
+        try await gateway.leave(clock: clock)
     }
 
     private func serviceGroup(_ services: [any Service], logger: Logger) -> ServiceGroup {

@@ -17,7 +17,7 @@ extension Gateway {
         storeClock: any GatewayClock, notifier: SystemdNotifier
     ) -> [any Service] {
         let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
-            Supervised(name: name, states: states, logger: logger) { part() }
+            Supervised(name: name, states: states, logger: logger, clock: clock.uptime) { part() }
         }
         return [
             supervised("store maintenance") {
@@ -42,10 +42,10 @@ extension Gateway {
 
     /// The radio, and what feeds its events to the recorder.
     func radio(
-        states: ServiceStates, central: Central, radioTasks: (any TaskExecutor)?,
-        storeTasks: (any TaskExecutor)?
+        states: ServiceStates, central: Central, clock: any GatewayClock,
+        radioTasks: (any TaskExecutor)?, storeTasks: (any TaskExecutor)?
     ) -> any Service {
-        Supervised(name: "radio", states: states, logger: logger) {
+        Supervised(name: "radio", states: states, logger: logger, clock: clock.uptime) {
             RadioService(
                 central: central, recorder: recorder, radioTasks: radioTasks,
                 storeTasks: storeTasks)
@@ -55,13 +55,15 @@ extension Gateway {
     /// Radio and servers are closed by now: write what is in memory, finish token renewals.
     ///
     /// - Throws: ``SettingsFault`` if samples are lost.
-    func leave() async throws(SettingsFault) {
+    func leave(clock: any GatewayClock) async throws(SettingsFault) {
         do {
             try await queue.flush()
         } catch {
             logger.error("flush: \(error)")
         }
-        if await !wait(atMost: Self.deliveriesEndMax, for: { await deliveries.stopAll() }) {
+        let haveEnded = await wait(
+            atMost: Self.deliveriesEndMax, by: clock.uptime, for: { await deliveries.stopAll() })
+        if !haveEnded {
             logger.error("a delivery does not end: what it sent last is settled at the next start")
         }
         switch await queue.closeSettingAside() {

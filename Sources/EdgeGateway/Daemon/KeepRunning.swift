@@ -17,38 +17,28 @@ enum KeepRunning {
     /// `report` gets the reason, and nil when it is started again after a pause.
     static func keepRunning(
         isolation: isolated (any Actor)? = #isolation,
-        pauses: Backoff = pauses, clock: any Clock<Duration> & Sendable = ContinuousClock(),
+        pauses: Backoff = pauses, clock: UptimeClock,
         _ work: () async throws -> Void, report: ((any Error)?) async -> Void
     ) async {
         var backoff = pauses
         while !isEnding {
             var fault: any Error = EarlyEnd()
-            let elapsed = await clock.measured {
-                do {
-                    try await work()
-                } catch {
-                    fault = error
-                }
+            let began = clock.now()
+            do {
+                try await work()
+            } catch {
+                fault = error
             }
+            let elapsed = clock.now() - began
             guard !isEnding else { return }
             await report(fault)
             if elapsed >= recovered { backoff.reset() }
             let pause = backoff.next()
-            await cancelWhenGracefulShutdown { try? await clock.sleep(for: pause) }
+            await cancelWhenGracefulShutdown { await clock.sleep(pause) }
             guard !isEnding else { return }
             await report(nil)
         }
     }
 
     private static var isEnding: Bool { Task.isCancelled || Task.isShuttingDownGracefully }
-}
-
-extension Clock where Duration == Swift.Duration {
-    fileprivate func measured(
-        isolation: isolated (any Actor)? = #isolation, _ work: () async -> Void
-    ) async -> Swift.Duration {
-        let began = now
-        await work()
-        return began.duration(to: now)
-    }
 }

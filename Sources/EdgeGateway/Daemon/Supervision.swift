@@ -1,3 +1,4 @@
+import Basics
 import Health
 import Logging
 import ServiceLifecycle
@@ -40,7 +41,7 @@ struct Supervised: Service {
     let name: String
     let states: ServiceStates
     let logger: Logger
-    var clock: any Clock<Duration> & Sendable = ContinuousClock()
+    let clock: UptimeClock
     /// Makes the part anew for each start.
     let part: @Sendable () async throws -> any Service
 

@@ -185,8 +185,9 @@ actor Deliveries {
 
     /// Runs a delivery until it is stopped: one that ends by itself is reported and started again.
     private func keepRunning(_ runner: DeliveryRunner, _ logger: Logger) -> Task<Void, Never> {
-        Task { [weak self] in
+        Task { [weak self, clock] in
             await KeepRunning.keepRunning(
+                clock: clock.uptime,
                 { await runner.run() },
                 report: { fault in
                     if let fault {

@@ -62,7 +62,7 @@ struct RetryingServer: Service {
 
     func run() async throws {
         await KeepRunning.keepRunning(
-            pauses: Backoff(first: pauses.first, longest: pauses.longest),
+            pauses: Backoff(first: pauses.first, longest: pauses.longest), clock: clock,
             { throw await serve() },
             report: { fault in
                 guard let fault = fault as? SettingsFault else { return }

@@ -18,7 +18,7 @@ import Testing
         let task = Task {
             var runs = 0
             await KeepRunning.keepRunning(
-                clock: clock,
+                clock: clock.uptime,
                 {
                     runs += 1
                     log.add("run")

@@ -28,8 +28,8 @@ import Testing
         let tries = Mutex(0)
         let seen = Mutex<[String]>([])
         let task = Mutex<Task<Void, any Error>?>(nil)
-        var supervised = Supervised(
-            name: "radio", states: states, logger: Logger(label: "test")
+        let supervised = Supervised(
+            name: "radio", states: states, logger: Logger(label: "test"), clock: clock.uptime
         ) {
             let count = tries.withLock {
                 $0 += 1
@@ -43,8 +43,7 @@ import Testing
                 task.withLock { $0?.cancel() }
             }
         }
-        supervised.clock = clock
-        let run = Task { [supervised] in
+        let run = Task {
             // Until the task is known, so that the part can end it.
             while task.withLock({ $0 }) == nil { await Task.yield() }
             try await supervised.run()
