@@ -153,16 +153,16 @@ extension Balance {
     ) throws {
         let books = view.books
         let sums = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT \(view.hold) AS hold,
-                    sum(s.received - \(view.before)), sum(s.stored - \(view.before)),
-                    sum(s.undecodable), sum(\(books).delivered), sum(\(books).dead),
-                    sum(\(view.unsent)), \(view.destination) AS destination,
-                    \(view.patient) AS named, sum(s.doubled)
-                \(view.sql)
-                WHERE \(condition) GROUP BY hold, destination, named
-                """, arguments: arguments)
+            db.cachedStatement(
+                sql: """
+                    SELECT \(view.hold) AS hold,
+                        sum(s.received - \(view.before)), sum(s.stored - \(view.before)),
+                        sum(s.undecodable), sum(\(books).delivered), sum(\(books).dead),
+                        sum(\(view.unsent)), \(view.destination) AS destination,
+                        \(view.patient) AS named, sum(s.doubled)
+                    \(view.sql)
+                    WHERE \(condition) GROUP BY hold, destination, named
+                    """), arguments: arguments)
         while let row = try sums.next() {
             let copies: Int = row[9] ?? 0
             received += (row[1] ?? 0) + copies
@@ -181,13 +181,13 @@ extension Balance {
             }
         }
         let losses = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT l.kind, l.reason, sum(l.count) \(view.sql)
-                JOIN loss l ON l.segment = s.id
-                    AND (l.kind = 'refused' OR l.destination = \(view.lossDestination))
-                WHERE \(condition) GROUP BY l.kind, l.reason
-                """, arguments: arguments)
+            db.cachedStatement(
+                sql: """
+                    SELECT l.kind, l.reason, sum(l.count) \(view.sql)
+                    JOIN loss l ON l.segment = s.id
+                        AND (l.kind = 'refused' OR l.destination = \(view.lossDestination))
+                    WHERE \(condition) GROUP BY l.kind, l.reason
+                    """), arguments: arguments)
         while let row = try losses.next() {
             guard let reason = row[1] as String?, let count = row[2] as Int? else { continue }
             if row[0] == LossKind.refused.rawValue {
@@ -199,12 +199,12 @@ extension Balance {
         // The first after the cursor of a segment with a known clock. Imported samples have later numbers
         // than older ones recorded here, so that each segment counts.
         let oldest = try UTC.fetchOne(
-            db,
-            sql: """
-                SELECT min(\(view.oldest)) \(view.sql)
-                WHERE \(books).settled_through < s.last_sample AND s.wall_offset_us IS NOT NULL
-                    AND \(condition)
-                """, arguments: arguments)
+            db.cachedStatement(
+                sql: """
+                    SELECT min(\(view.oldest)) \(view.sql)
+                    WHERE \(books).settled_through < s.last_sample AND s.wall_offset_us IS NOT NULL
+                        AND \(condition)
+                    """), arguments: arguments)
         oldestUnsent = [oldestUnsent, oldest].compactMap { $0 }.min()
     }
 }

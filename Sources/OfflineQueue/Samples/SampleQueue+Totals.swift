@@ -119,14 +119,14 @@ extension StoreTotals {
     ) throws {
         let books = view.books
         let sums = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT \(view.hold) AS hold, a.sensor, \(view.destination) AS destination,
-                    \(view.patient) AS named, sum(s.received), sum(\(books).dead),
-                    sum(\(books).delivered + \(books).dead + \(books).dropped),
-                    sum(\(view.unsent)), \(SampleQueue.isRecordingSQL) AS is_recording
-                \(view.sql) GROUP BY hold, a.sensor, destination, named, is_recording
-                """)
+            db.cachedStatement(
+                sql: """
+                    SELECT \(view.hold) AS hold, a.sensor, \(view.destination) AS destination,
+                        \(view.patient) AS named, sum(s.received), sum(\(books).dead),
+                        sum(\(books).delivered + \(books).dead + \(books).dropped),
+                        sum(\(view.unsent)), \(SampleQueue.isRecordingSQL) AS is_recording
+                    \(view.sql) GROUP BY hold, a.sensor, destination, named, is_recording
+                    """))
         while let row = try sums.next() {
             guard let sensor = row[1] as Int64? else { continue }
             // Each frame once, however many destinations it has.
