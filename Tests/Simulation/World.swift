@@ -129,7 +129,7 @@ final class World {
             randomSeed: script.seed)
         network = Network(exchange: exchange, seed: script.seed, trace: trace)
         KillSwitch.observer.withLock { observer in
-            observer = { [killing] step in killing.reach(step) }
+            observer = KillSwitch.Observer { [killing] step in killing.reach(step) }
         }
     }
 

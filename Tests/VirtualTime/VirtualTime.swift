@@ -15,6 +15,7 @@ package final class VirtualTime: Sendable {
     }
 
     private struct Sleeper {
+        var number: UInt64
         var due: Int64
         var isOfGateway: Bool
         var awaiting: Awaiting
@@ -38,12 +39,18 @@ package final class VirtualTime: Sendable {
         var jobs: [Job] = []
         /// The jobs before it have been taken.
         var head = 0
-        var sleepers: [UInt64: Sleeper] = [:]
+        /// In the order in which they wake.
+        var sleepers: [Sleeper] = []
         var cancelled: Set<UInt64> = []
         var number: UInt64 = 0
         /// What a killed gateway waited for: it never comes, and nobody may be told so.
         var killed: [Sleeper] = []
         var jobsDone = 0
+
+        mutating func add(_ sleeper: Sleeper) {
+            let later = sleepers.lastIndex { $0.due <= sleeper.due }
+            sleepers.insert(sleeper, at: later.map { $0 + 1 } ?? 0)
+        }
 
         mutating func next() -> Job? {
             guard head < jobs.count else {
@@ -81,7 +88,7 @@ package final class VirtualTime: Sendable {
         kill()
         state.withLock { state in
             let thread = state.thread
-            let killed = state.killed + state.sleepers.values
+            let killed = state.killed + state.sleepers
             state = State()
             state.thread = thread
             state.killed = killed
@@ -95,9 +102,10 @@ package final class VirtualTime: Sendable {
     fileprivate func add(_ job: UnownedJob, _ executor: VirtualExecutor, after pause: Int64) {
         state.withLock { state in
             state.number += 1
-            state.sleepers[state.number] = Sleeper(
-                due: state.now + max(0, pause), isOfGateway: executor.isOfGateway,
-                awaiting: .job(job, executor))
+            state.add(
+                Sleeper(
+                    number: state.number, due: state.now + max(0, pause),
+                    isOfGateway: executor.isOfGateway, awaiting: .job(job, executor)))
         }
     }
 
@@ -110,17 +118,17 @@ package final class VirtualTime: Sendable {
     }
 
     /// When the first sleeper wakes.
-    package var nextDue: Int64? { state.withLock { $0.sleepers.values.map(\.due).min() } }
+    package var nextDue: Int64? { state.withLock { $0.sleepers.first?.due } }
 
     /// Moves the time on and wakes who is due.
     package func advance(to time: Int64) {
         let due = state.withLock { state in
             state.now = max(state.now, time)
-            let due = state.sleepers.filter { $0.value.due <= time }
-            for number in due.keys { state.sleepers[number] = nil }
-            return due.sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }
+            let due = state.sleepers.prefix { $0.due <= time }
+            state.sleepers.removeFirst(due.count)
+            return due
         }
-        for (_, sleeper) in due { sleeper.wake(self) }
+        for sleeper in due { sleeper.wake(self) }
     }
 
     /// Ends the gateway as SIGKILL does: none of its jobs runs any more, and none of its sleeps ends.
@@ -128,8 +136,8 @@ package final class VirtualTime: Sendable {
         state.withLock { state in
             state.jobs = state.jobs.dropFirst(state.head).filter { !$0.executor.isOfGateway }
             state.head = 0
-            state.killed += state.sleepers.values.filter(\.isOfGateway)
-            state.sleepers = state.sleepers.filter { !$0.value.isOfGateway }
+            state.killed += state.sleepers.filter(\.isOfGateway)
+            state.sleepers = state.sleepers.filter { !$0.isOfGateway }
         }
     }
 
@@ -144,18 +152,19 @@ package final class VirtualTime: Sendable {
             await withCheckedContinuation { continuation in
                 let isCancelled = state.withLock { state in
                     if state.cancelled.remove(number) != nil { return true }
-                    state.sleepers[number] = Sleeper(
-                        due: state.now + pause, isOfGateway: isOfGateway,
-                        awaiting: .continuation(continuation))
+                    state.add(
+                        Sleeper(
+                            number: number, due: state.now + pause, isOfGateway: isOfGateway,
+                            awaiting: .continuation(continuation)))
                     return false
                 }
                 if isCancelled { continuation.resume() }
             }
         } onCancel: {
             let sleeper = state.withLock { state in
-                let sleeper = state.sleepers.removeValue(forKey: number)
-                if sleeper == nil { state.cancelled.insert(number) }
-                return sleeper
+                let index = state.sleepers.firstIndex { $0.number == number }
+                if index == nil { state.cancelled.insert(number) }
+                return index.map { state.sleepers.remove(at: $0) }
             }
             sleeper?.wake(self)
         }

@@ -21,10 +21,17 @@ package enum KillSwitch {
         package static let variable = "EDGE_GATEWAY_KILL_AT"
 
         /// Told of each step: a simulation kills a gateway that shares its process.
-        package static let observer = Mutex<(@Sendable (String) -> Void)?>(nil)
+        package struct Observer: Sendable {
+            let reached: @Sendable (String) -> Void
+
+            package init(_ reached: @escaping @Sendable (String) -> Void) { self.reached = reached }
+        }
+
+        // A struct: a bare function would be wrapped once more with each look.
+        package static let observer = Mutex<Observer?>(nil)
 
         package static func die(at step: String) {
-            observer.withLock { $0 }?(step)
+            observer.withLock { $0 }?.reached(step)
             target.withLock { target in
                 guard target.step == step else { return }
                 target.remaining -= 1

@@ -171,6 +171,7 @@ extension StandInExchange {
 
     /// Standard base64, wrapped or not, and the URL-safe alphabet; padding is required.
     private static func base64(_ text: String) -> [UInt8]? {
+        if let data = Data(base64Encoded: text) { return Array(data) }
         let plain = text.filter { !$0.isWhitespace }
             .replacing("-", with: "+").replacing("_", with: "/")
         return Data(base64Encoded: plain).map(Array.init)
