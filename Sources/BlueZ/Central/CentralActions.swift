@@ -286,6 +286,7 @@ extension Central {
     private func assign(_ characteristic: String, to link: WatchedLink) {
         if let old = link.characteristicPath { subscribers[old] = nil }
         link.characteristicPath = characteristic
+        link.subscribedAt = clock.now()
         subscribers[characteristic] = link
     }
 

@@ -8,7 +8,8 @@ extension Central {
         var isQuiet = true
         for event in batch {
             if case .notification(let path, let bytes, let uptime) = event {
-                guard let link = subscribers[path] else { continue }
+                // What waited in bluetoothd when the gateway subscribed came by an earlier link, nobody knows when.
+                guard let link = subscribers[path], uptime >= link.subscribedAt else { continue }
                 let wasStreaming = link.machine.isStreaming
                 if wasStreaming {
                     // Nobody needs to wait for it any more.

@@ -61,6 +61,8 @@ final class WatchedLink {
     var soughtSince: Uptime?
     /// Its address changes every few minutes, and there is no bond to know it by.
     var hadPrivateAddress = false
+    /// When the characteristic was subscribed to last.
+    var subscribedAt = Uptime.zero
     /// Since when the link is up.
     var upSince: Uptime?
     var ages = LinkAges()

@@ -1,3 +1,4 @@
+import Basics
 import Testbed
 import Testing
 
@@ -294,5 +295,31 @@ struct CentralFieldTests {
         let ends = await stage.events.states().filter { $0.reason == .stale }
         #expect(ends.isEmpty)
         await stage.end()
+    }
+
+    /// A gateway that started while bluetoothd hung got frames of the run before it, and took their arrival for the time
+    /// at which they were sent.
+    @Test(
+        "a frame that waited in bluetoothd when the gateway subscribed is not taken for a new one")
+    func waitedBeforeTheSubscription() async throws {
+        let stage = try await Stage()
+        await stage.bluez.setSendsFrames(false)
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().last?.state.name == "streaming" })
+        await stage.central.hear([0, 60], -1)
+        await stage.central.hear([0, 61], 1)
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.events.frames().map(\.bytes) == [[0, 61]])
+        await stage.end()
+    }
+}
+
+extension Central {
+    /// Hands a notification over that came so many microseconds after the subscription.
+    fileprivate func hear(_ bytes: [UInt8], _ later: Int64) {
+        guard let (path, link) = subscribers.first else { return }
+        let uptime = Uptime(microseconds: link.subscribedAt.microseconds + later)
+        take([.notification(characteristicPath: path, bytes: bytes, arrivedAt: uptime)])
     }
 }
