@@ -307,6 +307,10 @@ struct Judge {
                 if wearers.contains(nil) || isErased || truth.mayBeLost(strap, at: frame.at) {
                     continue
                 }
+                if world.purged.contains(frame.bytes) {
+                    world.trace.count("listed, and purged")
+                    continue
+                }
                 find("lost", words(frame, of: strap))
             }
         }

@@ -40,6 +40,7 @@ final class World {
 
     private(set) var given: [GivenCommand] = []
     private(set) var losses: [Truth.Loss] = []
+    let purged = Purged()
     private(set) var findings: [Finding] = []
     /// Every look at status: when, and what it said.
     private(set) var looks: [Look] = []
@@ -406,7 +407,7 @@ final class World {
             })
         executors.append(executor)
         let exchange = exchange
-        let people = People(gateway: life.gateway, exchange: exchange)
+        let people = People(gateway: life.gateway, exchange: exchange, purged: purged)
         // The person gets the link before the command is given.
         let link = Box(String?.none)
         if case .enroll(let patient) = command {
@@ -605,10 +606,11 @@ final class World {
         guard let life else { return find("start", "the gateway does not run at the end") }
         let gateway = life.gateway
         let exchange = exchange
+        let purged = purged
         let settled = Box(false)
         // A person gives what has none to its patient's enrollment, and resumes what was paused.
         let isOver = perform(within: 1_200 * Self.second) {
-            let people = People(gateway: gateway, exchange: exchange)
+            let people = People(gateway: gateway, exchange: exchange, purged: purged)
             for enrollment in try await gateway.queue.enrollments() where enrollment.isPaused {
                 _ = try? await gateway.destinationService.resume(enrollment.terms.name)
             }
