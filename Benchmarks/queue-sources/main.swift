@@ -43,24 +43,24 @@ func openQueue(_ path: String, _ settings: QueueSettings = QueueSettings()) thro
 }
 
 /// Eight straps of one enrollment.
-func wear(_ queue: SampleQueue) async throws -> (delivery: Int64, assignments: [Int64]) {
+func wear(_ queue: SampleQueue) async throws -> (delivery: Int64, assignments: [Assignment]) {
     let delivery = try await queue.enroll(
         EnrollmentTerms(
             name: "bench", origin: "https://exchange.example",
             fhirBase: "https://exchange.example/FHIR/R5", patient: "1",
             identifierSystem: "urn:bench")
     ).id
-    var assignments: [Int64] = []
+    var assignments: [Assignment] = []
     for number in 1...8 {
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id
-        assignments.append(try await queue.assign(sensor: sensor, enrollment: delivery).id)
+        assignments.append(try await queue.assign(sensor: sensor, enrollment: delivery))
     }
     return (delivery, assignments)
 }
 
 /// `count` samples of eight straps at 1 Hz, so many to a call.
 func record(
-    _ queue: SampleQueue, _ assignments: [Int64], _ count: Int, atOnce: Int = 1
+    _ queue: SampleQueue, _ assignments: [Assignment], _ count: Int, atOnce: Int = 1
 ) async throws {
     let clock = FixtureClock()
     var arrivals: [Arrival] = []
@@ -68,7 +68,7 @@ func record(
         FixtureClock.uptime += 125_000
         arrivals.append(
             Arrival(
-                assignmentID: assignments[number % assignments.count], at: clock.read(),
+                sensorID: assignments[number % assignments.count].sensorID, at: clock.read(),
                 frame: Beat.frame))
         if arrivals.count == atOnce || number == count - 1 {
             try await queue.append(contentsOf: arrivals)
@@ -169,7 +169,7 @@ func destinations(_ directory: String, _ count: Int) async throws {
             deliveries.append(try await queue.enroll(terms).id)
             for assignment in assignments {
                 try await queue.add(
-                    destination: deliveries[number + 1], to: assignment, from: .now)
+                    destination: deliveries[number + 1], to: assignment.id, from: .now)
             }
         }
         let before = proc("io", "write_bytes")

@@ -30,8 +30,8 @@ public actor Recorder {
     var links: [String: LinkChange] = [:]
     /// When each sensor's latest link was made. Its frames may come after its end: bluetoothd keeps them while it hangs.
     var linkBegins: [String: Uptime] = [:]
-    /// By the address of a sensor whose assignment changes.
-    var held: [String: HeldFrames] = [:]
+    /// By the address of a strap that is being paired.
+    var heard: [String: HeardFrames] = [:]
     /// Links that stream and of which no frame is stored yet.
     private var linksWithoutFrame: Set<String> = []
     /// The daemon leaves.
@@ -41,7 +41,7 @@ public actor Recorder {
     /// Since when it has not answered; nil while it does.
     public private(set) var hungSince: Uptime?
     /// By the store's number of the sensor.
-    private var addressesToStore: [Int64: String] = [:]
+    private(set) var addressesToStore: [Int64: String] = [:]
     /// When the sessions were last told that bluetoothd does something.
     private var aliveTold: Uptime?
     private var alarm: Task<Void, Never>?
@@ -143,7 +143,7 @@ public actor Recorder {
     private func flush() async { try? await queue.flush() }
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
-        if held[frame.address]?.take(frame, linked: linkBegins[frame.address]) == true { return [] }
+        heard[frame.address]?.take(frame, linked: linkBegins[frame.address])
         let arrivals =
             sessions[frame.address]?.take(
                 frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
@@ -166,8 +166,6 @@ public actor Recorder {
         if case .streaming = change.state {
             linksWithoutFrame.insert(change.address)
             linkBegins[change.address] = change.uptime
-            // While frames of the link before it wait, the session is not there yet.
-            guard held[change.address] == nil else { return [] }
             return sessions[change.address]?.beginLink(
                 at: change.uptime, now: now, policy: policy) ?? []
         }
@@ -178,14 +176,14 @@ public actor Recorder {
     /// the skin contact; and the strap, that its energy count is full.
     func tellIntake(of address: String, at uptime: Uptime) async {
         guard let copies = sessions[address]?.newCopies(),
-            let assignment = sessions[address]?.assignmentID
+            let sensor = sessions[address]?.sensorID
         else { return }
         if let contact = sessions[address]?.newContact() { noteContact(contact, of: address) }
         if sessions[address]?.needsEnergyReset() == true { resetEnergy(of: address) }
         let cadence = sessions[address]?.newCadence()
-        if copies > 0 { await queue.note(copies: copies, of: assignment) }
+        if copies > 0 { await queue.note(copies: copies, of: sensor) }
         if let cadence {
-            await queue.note(cadence: cadence, of: assignment, at: uptime)
+            await queue.note(cadence: cadence, of: sensor, at: uptime)
         }
     }
 
@@ -244,8 +242,8 @@ public actor Recorder {
 
     /// bluetoothd knows a sensor by its identity address from now on.
     private func rename(_ old: String, to new: String) async {
-        if let frames = held.removeValue(forKey: old) {
-            held[new] = frames.joined(with: held[new])
+        if let frames = heard.removeValue(forKey: old) {
+            heard[new] = frames.joined(with: heard[new])
         }
         if let change = links.removeValue(forKey: old) { links[new] = change }
         if let begin = linkBegins.removeValue(forKey: old) { linkBegins[new] = begin }
@@ -292,7 +290,7 @@ public actor Recorder {
     /// Tells the store what explains a silence of this strap from now on.
     func noteSilence(of address: String, at uptime: Uptime) async {
         guard let session = sessions[address] else { return }
-        await queue.note(session.silence.cause, of: session.assignmentID, at: uptime)
+        await queue.note(session.silence.cause, of: session.sensorID, at: uptime)
     }
 
     private func take(_ change: LinkChange) async {
@@ -348,7 +346,6 @@ public actor Recorder {
         do {
             try await queue.append(contentsOf: arrivals)
         } catch {
-            // Only a frame of an assignment that is not in the store can cause this.
             logger.critical("append samples: \(error)")
         }
     }

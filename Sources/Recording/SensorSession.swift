@@ -21,8 +21,6 @@ public enum RateFault: Sendable, Equatable {
 public struct SensorSession: Sendable {
     /// The store's number for the sensor.
     public let sensorID: Int64
-    /// Who wears it and where its samples go.
-    private(set) var assignmentID: Int64
     /// Whether a rate without skin contact counts as none.
     private let needsContact: Bool
 
@@ -60,21 +58,15 @@ public struct SensorSession: Sendable {
     private(set) var linkHasFrame = false
 
     init(
-        sensorID: Int64, assignmentID: Int64, needsContact: Bool = true, began: Uptime = .zero
+        sensorID: Int64, needsContact: Bool = true, began: Uptime = .zero
     ) {
         self.sensorID = sensorID
-        self.assignmentID = assignmentID
         self.needsContact = needsContact
         self.began = began
     }
 
-    /// Its frames belong to this assignment from now on.
-    mutating func begin(_ assignment: Int64) {
-        guard assignment != assignmentID else { return }
-        assignmentID = assignment
-        // Whoever wears it now has not interrupted anything.
-        interruptions = Interruptions()
-    }
+    /// Whoever wears it from now on has not interrupted anything.
+    mutating func changeHands() { interruptions = Interruptions() }
 
     /// Whether every frame has come twice for a while.
     public var isDoubled: Bool { doubling.isDoubled }
@@ -131,6 +123,14 @@ public struct SensorSession: Sendable {
         return arrivals
     }
 
+    /// The frames that come next were sent by the link made then, if that is known.
+    mutating func follow(
+        linkMadeAt begin: Uptime?, _ now: ClockReading, _ policy: DecodePolicy
+    ) -> [Arrival] {
+        guard let begin, begin != linked else { return [] }
+        return beginLink(at: begin, now: now, policy: policy)
+    }
+
     /// bluetoothd did something after one uptime, as the gateway knew at another.
     mutating func noteAlive(since: Uptime, at uptime: Uptime) {
         intake.noteAlive(since: since.microseconds, at: uptime.microseconds)
@@ -185,6 +185,9 @@ public struct SensorSession: Sendable {
     ) -> Arrival {
         let (frame, uptime) = (timed.bytes, Uptime(microseconds: timed.uptimeMicroseconds))
         let arrived = now.at(uptime)
+        let uncertainty: Duration? =
+            timed.isRebuilt || timed.isUncertain
+            ? .microseconds(timed.uncertaintyMicroseconds) : nil
         linkHasFrame = true
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
@@ -197,15 +200,16 @@ public struct SensorSession: Sendable {
             note(fault, at: uptime)
             plausibility.formUnion(timed.plausibility)
             return Arrival(
-                assignmentID: assignmentID, at: arrived, frame: frame,
+                sensorID: sensorID, at: arrived, frame: frame,
                 flags: Self.flags(
                     plausibility, anomalies: measurement.anomalies,
                     uncertainty: .microseconds(timed.uncertaintyMicroseconds)),
-                lacking: fault?.cause, isLate: timed.isRebuilt)
+                lacking: fault?.cause, uncertainty: uncertainty)
         } catch {
             note(.unreadable, at: uptime)
             return Arrival(
-                assignmentID: assignmentID, at: arrived, frame: frame, fault: error.reason)
+                sensorID: sensorID, at: arrived, frame: frame, fault: error.reason,
+                uncertainty: uncertainty)
         }
     }
 

@@ -263,7 +263,7 @@ private final class DyingCard {
                 let reading = queue.clock.read()
                 try await queue.append(
                     contentsOf: [
-                        Arrival(assignmentID: assignment.id, at: reading, frame: [0, bpm])
+                        Arrival(sensorID: assignment.sensorID, at: reading, frame: [0, bpm])
                     ]
                 )
             }

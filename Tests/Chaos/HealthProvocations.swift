@@ -132,7 +132,7 @@ struct Provocation: Sendable {
             let file = try await queue.enroll(terms)
             let assignment = try await queue.assign(sensor: sensor.id, enrollment: file.id)
             try await queue.append(contentsOf: [
-                Arrival(assignmentID: assignment.id, at: UntrustedClock().read(), frame: [0, 72])
+                Arrival(sensorID: assignment.sensorID, at: UntrustedClock().read(), frame: [0, 72])
             ])
             try await queue.close()
             try await world.gateway.start()
@@ -232,7 +232,7 @@ struct Provocation: Sendable {
             try await queue.append(
                 contentsOf: (0..<500).map {
                     Arrival(
-                        assignmentID: assignment.id,
+                        sensorID: assignment.sensorID,
                         at: now.at(now.uptime + .microseconds($0)), frame: frame)
                 })
             try await queue.flush()

@@ -116,7 +116,7 @@ import Uplink
             reading.uptime += .milliseconds(frame.atMilliseconds)
             reading.wall += .milliseconds(frame.atMilliseconds)
             try await queue.append(contentsOf: [
-                Arrival(assignmentID: assignment.id, at: reading, frame: frame.bytes)
+                Arrival(sensorID: assignment.sensorID, at: reading, frame: frame.bytes)
             ])
             ticks += frame.ticks.map { "\($0)" }
         }

@@ -131,7 +131,7 @@ struct DestinationContract {
             if number > 0, number % Self.gapEvery == 0 { clock.advance(by: Self.gapLength) }
             try await queue.append(contentsOf: [
                 Arrival(
-                    assignmentID: assignment.id, at: clock.read(),
+                    sensorID: assignment.sensorID, at: clock.read(),
                     frame: [0x00, UInt8(60 + number % 90)])
             ])
         }

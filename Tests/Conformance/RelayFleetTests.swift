@@ -233,13 +233,14 @@ private struct FleetGateway: Sendable {
         let sensor = try await queue.addSensor(
             address: "C0:00:00:00:00:01",
             details: SensorDetails(manufacturer: "Polar Electro Oy", model: "H10"))
-        let assignment = try await queue.assign(
-            sensor: sensor.id, enrollment: enrollment.id, patient: patient)
         let now = clock.read()
+        let assignment = try await queue.assign(
+            sensor: sensor.id, enrollment: enrollment.id, patient: patient,
+            since: now.uptime - .seconds(samples))
         try await queue.append(
             contentsOf: (0..<samples).map { number in
                 Arrival(
-                    assignmentID: assignment.id,
+                    sensorID: assignment.sensorID,
                     at: now.at(now.uptime - .seconds(samples - number)),
                     frame: [0x00, UInt8(60 + number % 90)])
             })

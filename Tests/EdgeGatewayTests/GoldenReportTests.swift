@@ -79,7 +79,8 @@ import Testing
         "assignments": [
             UnboundReport(
                 assignment: 3, sensor: 1, address: "…00:01", name: "Ada", patient: "40001",
-                first: noon, last: noon, samples: 5, recording: true)
+                first: noon, last: noon, samples: 5, recording: true,
+                unsure: false)
         ],
         "boots": [
             BootReport(

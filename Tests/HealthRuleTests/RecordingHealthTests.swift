@@ -29,9 +29,8 @@ import Testing
         let sensor = try await queue.addSensor(address: changing)
         // The store does not take the address that bonding reveals: another strap had it.
         _ = try await queue.addSensor(address: identity)
-        let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
-        await recorder.record(
-            address: changing, sensorID: sensor.id, assignmentID: assignment.id)
+        try await queue.assign(sensor: sensor.id, enrollment: nil)
+        await recorder.record(address: changing, sensorID: sensor.id)
         await recorder.take([.bus(isPresent: true), .daemon(isPresent: true)])
         await recorder.take([.renamed(from: changing, to: identity)])
         await central.watch(

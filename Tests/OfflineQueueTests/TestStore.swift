@@ -147,9 +147,9 @@ extension SampleQueue {
 
     /// Ends the sensor's open assignment, if it has one, and leaves the sensor on the list.
     func endAssignment(sensor: Int64) throws(QueueError) {
-        let reading = clock.read()
-        try changeAssignment("end assignment", at: reading) { [boot = run.boot] db, _ in
-            (try db.endAssignment(of: sensor, boot: boot, reading: reading), ())
+        let now = clock.read()
+        try changeAssignment("end assignment") { [run] db, ledgers in
+            _ = try Self.endAssignment(db, of: sensor, now, run, &ledgers)
         }
     }
 }
@@ -196,7 +196,7 @@ struct Worn {
 extension SampleQueue {
     /// One decodable frame now.
     func beat(_ assignment: Assignment, bpm: UInt8 = 70, _ clock: ManualClock) throws {
-        try append(Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, bpm]))
+        try append(Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: [0, bpm]))
     }
 
     /// Everything pending in a delivery is delivered.

@@ -16,7 +16,7 @@ import Testing
         private(set) var changes: [(second: Double, isIntermittent: Bool)] = []
 
         init(needsContact: Bool = true) {
-            session = SensorSession(sensorID: 1, assignmentID: 7, needsContact: needsContact)
+            session = SensorSession(sensorID: 7, needsContact: needsContact)
         }
 
         private var now: ClockReading {
@@ -206,9 +206,8 @@ import Testing
             strap.send(seconds: 5)
             strap.beAway(seconds: 35)
         }
-        strap.session.begin(7)
         #expect(strap.isIntermittent)
-        strap.session.begin(8)
+        strap.session.changeHands()
         #expect(!strap.isIntermittent)
     }
 }

@@ -29,10 +29,8 @@ import Testing
             queue: queue, central: central, clock: clock, policy: .clinical,
             needsContact: true, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let sensor = try await queue.addSensor(address: Self.address, details: SensorDetails())
-        let assignment = try await queue.assign(
-            sensor: sensor.id, enrollment: nil, patient: nil, since: nil)
-        await recorder.record(
-            address: Self.address, sensorID: sensor.id, assignmentID: assignment.id)
+        try await queue.assign(sensor: sensor.id, enrollment: nil)
+        await recorder.record(address: Self.address, sensorID: sensor.id)
 
         for link in 0..<2 {
             let began = 110 + Double(link) * 60

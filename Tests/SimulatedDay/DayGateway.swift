@@ -63,13 +63,8 @@ actor DayGateway {
                     sensor: sensor.id, enrollment: nil, patient: nil, since: nil)
             }
         }
-        let sensors = try await queue.sensors()
-        for assignment in try await queue.openAssignments() {
-            guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
-                continue
-            }
-            await recorder.record(
-                address: sensor.address, sensorID: sensor.id, assignmentID: assignment.id)
+        for sensor in try await queue.sensors() {
+            await recorder.record(address: sensor.address, sensorID: sensor.id)
             await central.watch(
                 address: sensor.address, service: HeartRateService.service,
                 characteristic: HeartRateService.measurement)

@@ -82,7 +82,8 @@ struct Gateway: Sendable {
             alerts: alerts, board: self.board,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
 
-        let recording = SensorRecording(recorder: recorder, central: central)
+        let recording = SensorRecording(
+            queue: queue, recorder: recorder, central: central)
         let radio = RadioReadiness(recorder: recorder, clock: clock.uptime)
         let pairingSessions = PairingSessions()
         let importSession = ImportSession(directory: settings.stateDirectory)

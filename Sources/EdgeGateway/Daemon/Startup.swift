@@ -66,37 +66,26 @@ actor Startup {
 
     /// After an absence of the store people pair and forget straps meanwhile.
     private nonisolated func recordStraps(isStandIn: Bool) async throws {
-        try await recording.changes.run {
-            await recording.recorder.storeAddresses()
-            let sensors = try await queue.sensors()
-            let open = try await queue.openAssignments()
-            let recorded = await recording.recorder.recorded
-            for sensor in sensors {
-                guard let assignment = open.first(where: { $0.sensorID == sensor.id }) else {
-                    continue
-                }
-                // One whose new address could not be stored goes on under that.
-                if let address = recorded[sensor.id]?.address, address != sensor.address {
-                    await recording.recorder.record(
-                        address: address, sensorID: sensor.id, assignmentID: assignment.id)
-                } else {
-                    await recording.start(sensor, as: assignment.id)
-                }
-            }
-            guard !isStandIn else { return }
-            // Known from a stand-in, or forgotten by a change that counts only now.
-            let known = Set(sensors.map(\.id))
-            let addresses = Set(sensors.map(\.address))
-            for (sensor, recorded) in recorded
-            where !known.contains(sensor) && !addresses.contains(recorded.address) {
-                await recording.letGo(recorded.address)
-            }
-            // A paired strap has an assignment: a salvage has lost it. Its samples are held until it is paired anew.
-            let worn = Set(open.map(\.sensorID))
-            for sensor in sensors where !worn.contains(sensor.id) {
-                let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
-                await recording.start(sensor, as: assignment.id)
-            }
+        await recording.recorder.storeAddresses()
+        // Before the store is asked: all that is recorded was in it.
+        let recorded = await recording.recorder.recorded
+        let sensors = try await queue.sensors()
+        let worn = Set(try await queue.openAssignments().map(\.sensorID))
+        for sensor in sensors where worn.contains(sensor.id) {
+            await recording.follow(sensor, isWorn: true)
+        }
+        guard !isStandIn else { return }
+        // Known from a stand-in, or forgotten by a change that counts only now.
+        let known = Set(sensors.map(\.id))
+        let addresses = Set(sensors.map(\.address))
+        for (sensor, recorded) in recorded
+        where !known.contains(sensor) && !addresses.contains(recorded.address) {
+            await recording.letGo(recorded.address)
+        }
+        // A paired strap has an assignment: a salvage has lost it. Its samples are held until it is paired anew.
+        guard sensors.contains(where: { !worn.contains($0.id) }) else { return }
+        for sensor in try await queue.assignUnworn() {
+            await recording.follow(sensor, isWorn: true)
         }
     }
 }

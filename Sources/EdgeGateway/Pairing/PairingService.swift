@@ -42,41 +42,37 @@ struct PairingService: Sendable {
     ) async throws -> PairReport {
         let address = try SensorAddress.checked(request.address)
         try Passkey.check(request.passkey)
-        var wanted = try await wanted(request, for: address)
+        let wanted = try await wanted(request, for: address)
         // The following steps have one deadline together, `InspectionTime` in BlueZ.
         let begun = central.clock.now()
         try await radio.wait()
         let isNew = await recorder.beginPairing(address)
-        let inspection: Inspection
         do {
-            inspection = try await inspect(address, request, session, since: begun)
+            let report = try await pair(address, request, wanted, session, since: begun)
+            if isNew { await recorder.abandonPairing(address) }
+            return report
         } catch {
-            if isNew { await recording.changes.run { await recorder.abandonPairing(address) } }
+            if isNew { await recorder.abandonPairing(address) }
             throw error
         }
+    }
+
+    private func pair(
+        _ address: String, _ request: PairRequest, _ wished: Wanted, _ session: PairingSession,
+        since begun: Uptime
+    ) async throws -> PairReport {
+        let inspection = try await inspect(address, request, session, since: begun)
         // A bond reveals the identity address behind one that changes.
         let known = inspection.sighting.address
-        do {
-            if known != address { wanted = try await self.wanted(request, for: known) }
-        } catch {
-            if isNew { await recording.changes.run { await recorder.abandonPairing(address) } }
-            await undo(inspection)
-            throw error
-        }
         // Later its frames may wait until it is clear when they were sent.
         let (first, last) = await (
             recorder.firstMeasurement(of: known), recorder.lastMeasurement(of: known)
         )
+        let wanted: Wanted
         let sensor: Sensor
         do {
-            sensor = try await recording.changes.run { [wanted] in
-                do {
-                    return try await start(known, wanted, inspection, session, since: begun)
-                } catch {
-                    if isNew { await recorder.abandonPairing(address) }
-                    throw error
-                }
-            }
+            wanted = known == address ? wished : try await self.wanted(request, for: known)
+            sensor = try await start(known, wanted, inspection, session, since: begun)
         } catch {
             await undo(inspection)
             throw error
@@ -84,7 +80,6 @@ struct PairingService: Sendable {
         // It is paired from here on, whatever can be told of it.
         let enrollment = wanted.enrollment
         if let enrollment { await patients.adopt(wanted.patient, for: enrollment) }
-        if isNew, known != address { await recorder.abandonPairing(address) }
         if let percent = inspection.batteryPercent {
             await recorder.noteBattery(percent, of: known)
         } else if let value = inspection.value(BatteryService.level) {
@@ -110,15 +105,13 @@ struct PairingService: Sendable {
         }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
-        try await recording.changes.run {
-            // One whose new address the store has not taken is recorded under that.
-            let known = await recorder.address(of: sensor.id) ?? address
-            try await whileHeld(known) { end in
-                try await queue.flush()
-                try await queue.forgetSensor(sensor.id, at: end)
-            }
-            await recording.stop(known)
+        // One whose new address the store has not taken is recorded under that.
+        guard await recorder.hasCome(from: await recorder.address(of: sensor.id) ?? address) else {
+            throw ProblemReport.framesNotStored
         }
+        await recorder.catchUp()
+        try await queue.forgetSensor(sensor.id)
+        await recording.follow(sensor, isWorn: false)
         return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before
     }
 
@@ -217,21 +210,17 @@ struct PairingService: Sendable {
     ) async throws -> Sensor {
         // Whoever ended the command expects a strap that is not paired.
         guard await !session.isAbandoned else { throw CancellationError() }
-        // Another technician may have paired or forgotten it while this one waited for it.
-        guard try await openAssignment(of: address)?.1.id == wanted.openAssignment else {
-            throw ProblemReport(
-                code: .strapChanged, message: "the strap was paired or forgotten meanwhile",
-                advice: "see whose it is (edge-gateway straps), and pair it again")
-        }
-        let details = details(wanted.request, inspection)
-        // Frames that a strap in use has sent so far belong to whoever has worn it.
-        let (sensor, assignment) = try await whileHeld(address) { since in
-            try await queue.pair(
-                address: address, details: details, enrollment: wanted.enrollment?.id,
-                patient: wanted.request.patient, also: wanted.further.map(\.id),
-                since: await recorder.beginAssignment(of: address, pairedSince: begun) ?? since)
-        }
-        await recording.start(sensor, as: assignment.id)
+        let now = central.clock.now()
+        await recorder.catchUp()
+        // Another technician may have paired or forgotten it meanwhile: then the store refuses.
+        let (sensor, assignment) = try await queue.pair(
+            address: address, details: details(wanted.request, inspection),
+            enrollment: wanted.enrollment?.id, patient: wanted.request.patient,
+            also: wanted.further.map(\.id),
+            since: await recorder.firstFrame(of: address, pairedSince: begun) ?? now,
+            insteadOf: wanted.openAssignment)
+        await recording.follow(sensor, isWorn: true)
+        if assignment.id != wanted.openAssignment { await recorder.changeHands(of: address) }
         return sensor
     }
 
@@ -246,22 +235,6 @@ struct PairingService: Sendable {
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
         return details
-    }
-
-    /// Changes a sensor's assignment while its frames wait, since a time that `change` is given. If it cannot be
-    /// changed they go on as before.
-    private func whileHeld<Value>(
-        _ address: String, _ change: (Uptime) async throws -> Value
-    ) async throws -> Value {
-        do {
-            guard let since = await recorder.holdFrames(of: address) else {
-                throw ProblemReport.framesNotStored
-            }
-            return try await change(since)
-        } catch {
-            await recorder.abandonPairing(address)
-            throw error
-        }
     }
 
     /// Advice about other straps that are paired: one of the same name, and those that record the same patient.

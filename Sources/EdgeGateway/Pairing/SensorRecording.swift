@@ -5,30 +5,39 @@ import Recording
 
 /// Which sensors are recorded: the radio looks for them, and the recorder takes their frames.
 struct SensorRecording: Sendable {
+    let queue: SampleQueue
     let recorder: Recorder
     let central: Central
-    /// One assignment changes at a time: from the last frame before to the first after.
-    let changes = OneAtATime()
 
-    /// Records a sensor from now on.
-    func start(_ sensor: Sensor, as assignment: Int64) async {
-        await recorder.record(
-            address: sensor.address, sensorID: sensor.id, assignmentID: assignment)
+    /// Has radio and recorder follow the store, by which somebody wears a sensor or nobody does. Whoever changes that
+    /// calls this afterwards: if others change it meanwhile, the last word of the store counts.
+    func follow(_ sensor: Sensor, isWorn: Bool) async {
+        var isWorn = isWorn
+        while true {
+            if isWorn { await start(sensor) } else { await stop(sensor) }
+            // A store that cannot be read is followed when it is opened again.
+            guard let now = try? await queue.isWorn(sensor.id), now != isWorn else { return }
+            isWorn = now
+        }
+    }
+
+    private func start(_ sensor: Sensor) async {
+        guard await recorder.record(address: sensor.address, sensorID: sensor.id) else { return }
         await central.watch(
             address: sensor.address, service: HeartRateService.service,
             characteristic: HeartRateService.measurement)
     }
 
-    /// Records nothing more of a sensor whose assignment has ended, disconnects from it, and lets bluetoothd forget it
-    /// and its bond.
-    func stop(_ address: String) async {
-        await recorder.forget(address)
+    /// Disconnects from a sensor, and lets bluetoothd forget it and its bond.
+    private func stop(_ sensor: Sensor) async {
+        let address = await recorder.address(of: sensor.id) ?? sensor.address
         await central.forget(address: address)
+        await recorder.forget(address)
     }
 
-    /// Records nothing more of a sensor, and disconnects from it.
+    /// Records nothing more of a sensor that the store does not know, and disconnects from it.
     func letGo(_ address: String) async {
-        await recorder.forget(address)
         await central.unwatch(address: address)
+        await recorder.forget(address)
     }
 }

@@ -23,7 +23,7 @@ struct AssignService: Sendable {
                 name: names.name(sensor), patient: held.assignment.patient,
                 first: held.times.map { Date($0.lowerBound) },
                 last: held.times.map { Date($0.upperBound) }, samples: held.samples,
-                recording: held.isRecording)
+                recording: held.isRecording, unsure: held.isUnsure)
         }
     }
 

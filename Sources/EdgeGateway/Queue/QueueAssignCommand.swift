@@ -84,6 +84,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
         var text = samples.text(times)
         let whose = patient.map { "as those of the patient \($0)" } ?? "without a patient"
         text += "will be sent through \(enrollment), \(whose).\n"
+        if samples.unsure { text += "Nobody knows for certain who wore the strap then.\n" }
         if samples.recording { text += "So will be what this strap sends from now on.\n" }
         return text + "This cannot be undone. Continue?"
     }

@@ -158,6 +158,8 @@ struct UnboundReport: Codable, Equatable {
     var samples: Int
     /// The strap records under it still: `pair` gives its samples to an enrollment, too.
     var recording: Bool
+    /// Nobody knows for certain who wore the strap then.
+    var unsure: Bool
 }
 
 /// `POST /v1/queue/assign`

@@ -102,7 +102,8 @@ enum QueueText {
             ["NUMBER", "SAMPLES", times.header("FROM"), "TO", "PATIENT", "STRAP"],
             all.map {
                 [
-                    String($0.assignment) + ($0.recording ? " *" : ""), String($0.samples),
+                    String($0.assignment) + ($0.recording ? " *" : $0.unsure ? " ?" : ""),
+                    String($0.samples),
                     $0.first.map(times.minute) ?? "unknown", $0.last.map(times.minute) ?? "unknown",
                     $0.patient ?? "-",
                     $0.name.isEmpty
@@ -111,6 +112,8 @@ enum QueueText {
             }, free: ["STRAP"], columns: columns)
             + (all.contains(where: \.recording)
                 ? "\n* records: edge-gateway pair STRAP gives them to an enrollment, too" : "")
+            + (all.contains(where: \.unsure)
+                ? "\n? nobody knows for certain who wore the strap then" : "")
     }
 
     static func uploads(

@@ -1,15 +1,17 @@
 import Basics
 import GRDB
 
-/// The gap ledgers of the open assignments, as of the last commit, and what came since.
+/// The gap ledgers of the assignments of this run, as of the last commit, and what came since.
 struct GapLedgers: Sendable {
     /// How often a run in which nothing is committed writes down that it lives: time that
     /// has no known cause after a power cut. A minute costs about 1,500 small commits a day.
     static let alivePause = Duration.seconds(60)
+    /// So long after an assignment has ended frames of it may still come: bluetoothd hangs for minutes at most.
+    static let lateMax = Duration.seconds(3_600)
 
-    /// By assignment.
+    /// By assignment; the ended as well, while frames of them may come.
     private(set) var kept: [Int64: KeptLedger]
-    /// The events that wait for frames that are not durable yet.
+    /// The events since the last commit.
     private(set) var events: [LedgerEvent] = []
     /// Uptime of the last transaction that told how long this run lived.
     private var aliveUptime: Uptime
@@ -21,14 +23,8 @@ struct GapLedgers: Sendable {
 
     // MARK: - Assignments
 
-    /// The run has begun in the store, with these ledgers; `isCurrent` says that no frame waits before the
-    /// events.
-    mutating func begin(_ kept: [Int64: KeptLedger], isCurrent: Bool) {
-        self.kept = kept
-        guard isCurrent else { return }
-        self.kept.tell([], events)
-        events = []
-    }
+    /// The run has begun in the store, with these ledgers.
+    mutating func begin(_ kept: [Int64: KeptLedger]) { self.kept = kept }
 
     /// A ledger for an assignment that begins at `uptime`, and for which `cause` was noted.
     mutating func begin(_ assignment: Int64, at uptime: Uptime, noted cause: GapCause?) {
@@ -43,23 +39,19 @@ struct GapLedgers: Sendable {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
-    /// Forgets those of other assignments than these.
-    mutating func keep(only assignments: Set<Int64>) {
-        kept = kept.filter { assignments.contains($0.key) }
-        events.removeAll { !assignments.contains($0.assignment) }
-    }
-
     /// The cause that was noted last of an open assignment.
-    func noted(_ assignment: Int64) -> GapCause? {
-        for event in events.reversed() where event.assignment == assignment {
-            if case .note(let cause) = event.kind { return cause }
-        }
-        return kept[assignment]?.ledger.noted
-    }
+    func noted(_ assignment: Int64) -> GapCause? { kept[assignment]?.ledger.noted }
 
     /// The store is another one, which has nothing of them.
     mutating func doubtAll() {
+        kept = kept.filter { !$0.value.isEnded }
         for id in kept.keys { kept[id]?.ledger.doubt() }
+    }
+
+    /// Forgets those that the store does not have.
+    mutating func keepKnown(_ db: Database) throws {
+        let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        kept = kept.filter { known.contains($0.key) }
     }
 
     /// Up to when the store before had all of an assignment; nil without a ledger.
@@ -67,48 +59,46 @@ struct GapLedgers: Sendable {
 
     // MARK: - Telling
 
-    /// Tells the assignment's ledger, with `isCurrent` at once: then no frame waits before the event.
-    mutating func tell(_ event: LedgerEvent, isCurrent: Bool) {
-        guard kept[event.assignment] != nil else { return }
-        if isCurrent, events.isEmpty {
-            kept.tell([], [event])
-        } else if events.count < LedgerEvent.waitingMax || event.kind == .end {
-            events.append(event)
-        }
+    /// Tells the ledger of whoever wears the sensor then, with the next commit.
+    mutating func tell(_ event: LedgerEvent) {
+        if events.count < LedgerEvent.waitingMax { events.append(event) }
     }
 
     /// A frame was refused at the door, behind `frames` that wait.
-    mutating func tellRefusal(
-        of assignment: Int64, from uptime: Uptime, through latest: Uptime, behind frames: Int,
-        isCurrent: Bool
-    ) {
-        let last = events.lastIndex { $0.assignment == assignment }
+    mutating func tellRefusal(of sensor: Int64, at uptime: Uptime, behind frames: Int) {
+        let last = events.lastIndex { $0.sensor == sensor }
         if let last, case .refused(let through) = events[last].kind,
             !GapLedger.isGap(from: through, until: uptime)
         {
-            events[last].kind = .refused(through: max(through, latest))
+            events[last].kind = .refused(through: max(through, uptime))
             return
         }
         tell(
             LedgerEvent(
-                frames: frames, assignment: assignment, uptime: uptime,
-                kind: .refused(through: latest)), isCurrent: isCurrent)
+                frames: frames, sensor: sensor, uptime: uptime, kind: .refused(through: uptime)))
     }
 
     // MARK: - Writing
 
-    /// Writes what these frames, the last `unstored` of which found no room, and the events between them
-    /// change; `isLast` says that no frame waits behind them. Accounts for the time up to `until`.
+    /// Writes what a commit of these frames and the events between them change. Accounts for the time up to `until`.
     mutating func commit(
-        _ arrivals: ArraySlice<Arrival>, unstored: Int, isLast: Bool, until: Uptime,
+        _ chunk: SampleBuffer.Chunk, _ commit: Commit, _ wearing: inout Wearing, until: Uptime,
         _ db: Database, _ run: CurrentRun
     ) throws {
-        let told = events.prefix { isLast || $0.frames < arrivals.count }
-        kept.tell(arrivals, unstored: unstored, told)
+        let told = events.prefix { chunk.isLast || $0.frames < chunk.arrivals.count }
+        try kept.tell(
+            chunk.arrivals, of: commit.owners, unstored: commit.unstored, told, &wearing)
         events.removeFirst(told.count)
-        for index in events.indices { events[index].frames -= arrivals.count }
+        for index in events.indices { events[index].frames -= chunk.arrivals.count }
         try kept.write(db, run: run.id, boot: run.boot, uptime: until)
         aliveUptime = until
+    }
+
+    /// Tells the ledgers of the events; no frame waits before them.
+    mutating func tellEvents(_ db: Database, _ run: CurrentRun) throws {
+        var wearing = Wearing(db, boot: run.boot)
+        try kept.tell([], of: [], events, &wearing)
+        events = []
     }
 
     /// Writes all ledgers as they are at `uptime`, and that this run lives.
@@ -134,7 +124,9 @@ struct GapLedgers: Sendable {
     ) throws -> [GapRow] {
         var gaps: [GapRow] = []
         var told = kept
-        told.tell(waiting[...], events)
+        var wearing = Wearing(db, boot: boot)
+        let owners = try waiting.map { try wearing.assignment(of: $0.sensorID, at: $0.uptime) }
+        try told.tell(waiting[...], of: owners, events, &wearing)
         for (id, kept) in told.sorted(by: { $0.key < $1.key }) {
             let sensor = try Int64.fetchOne(
                 db.cachedStatement(sql: "SELECT sensor FROM assignment WHERE id = ?"),
@@ -154,14 +146,14 @@ struct GapLedgers: Sendable {
 }
 
 extension [Int64: KeptLedger] {
-    /// Writes what changed in the ledgers, and forgets those that have ended.
+    /// Writes what changed in the ledgers, and forgets those that ended long ago.
     mutating func write(_ db: Database, run: Int64, boot: Int64, uptime: Uptime) throws {
         var isWritten = false
         for id in keys.sorted() {
             let isChanged =
                 try self[id]?.write(db, assignment: id, boot: boot, uptime: uptime) ?? false
             isWritten = isWritten || isChanged
-            if self[id]?.isEnded == true { self[id] = nil }
+            if let end = self[id]?.end, uptime - end > GapLedgers.lateMax { self[id] = nil }
         }
         if isWritten { try db.setAlive(run: run, uptime: uptime) }
     }

@@ -27,24 +27,25 @@ extension Instant {
 /// A ledger and what of it is in the store.
 struct KeptLedger: Sendable {
     var ledger: GapLedger
-    /// Whether its assignment is over.
-    private(set) var isEnded = false
+    /// When its assignment or the run ended; nil while both go on. Frames from before may still come.
+    private(set) var end: Uptime?
     /// Where the gap begins that is in the store as open.
     private var storedFrom: Uptime?
+    /// As it was when its end was last written.
+    private var endWritten: GapLedger?
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
-    mutating func end(at uptime: Uptime) {
-        ledger.end(at: uptime)
-        isEnded = true
-    }
+    var isEnded: Bool { end != nil }
+
+    mutating func end(at uptime: Uptime) { end = end ?? uptime }
 
     /// Writes what is over, and what is open at `uptime`. Returns whether there was anything to write.
     mutating func write(
         _ db: Database, assignment: Int64, boot: Int64, uptime: Uptime
     ) throws -> Bool {
-        let open = isEnded ? nil : ledger.open(at: uptime)
-        let over = ledger.closed
+        guard endWritten == nil || endWritten != ledger else { return false }
+        let (open, over) = parts(at: uptime)
         let voidSince = ledger.voidSince
         if let voidSince {
             try db.deleteGaps(of: assignment, boot: boot, since: voidSince)
@@ -62,6 +63,11 @@ struct KeptLedger: Sendable {
                 from: Instant(boot: boot, uptime: interval.from), until: until)
         }
         ledger.removeClosed()
+        if isEnded {
+            // What comes late makes the last silence another one.
+            ledger.doubt()
+            endWritten = ledger
+        }
         if storedFrom != nil, open?.from != storedFrom {
             // A sample came from before this silence was called a gap: it was not one.
             try db.deleteOpenGap(of: assignment)
@@ -77,9 +83,23 @@ struct KeptLedger: Sendable {
 
     /// The part that the store does not know yet, or knows as open only, at `uptime`.
     func unstored(at uptime: Uptime) -> [GapLedger.Interval] {
-        var ledger = ledger
-        let open = isEnded ? nil : ledger.open(at: uptime)
-        return ledger.closed + (open.map { [$0] } ?? [])
+        guard endWritten == nil || endWritten != ledger else { return [] }
+        var copy = self
+        let (open, over) = copy.parts(at: uptime)
+        return over + (open.map { [$0] } ?? [])
+    }
+
+    /// The gap that is open at `uptime`, and those that are over.
+    private mutating func parts(
+        at uptime: Uptime
+    ) -> (open: GapLedger.Interval?, over: [GapLedger.Interval]) {
+        if let end {
+            var ended = ledger
+            ended.end(at: end)
+            return (nil, ended.closed)
+        }
+        let open = ledger.open(at: uptime)
+        return (open, ledger.closed)
     }
 }
 
@@ -154,14 +174,12 @@ struct PreviousRun: Sendable {
         }
     }
 
-    /// Closes what that run left of an assignment's ledger, and accounts for the time until `now`, or
-    /// until the assignment's end, as `gateway-off`. Returns the uptime up to which all is explained.
+    /// Closes what that run left of an open assignment's ledger, and accounts for the time until `now` as `gateway-off`.
+    /// Returns the uptime up to which all is explained.
     func closeLedger(
         _ db: Database, of assignment: Row, resumedAt now: Instant
     ) throws -> Uptime {
         let id: Int64 = assignment["id"] ?? 0
-        let ended = assignment["ended_uptime_us"] as Uptime?
-        let lastAlive = min(lastAlive, ended ?? lastAlive)
         let end: Instant
         if let from = try openGap(db, id) {
             end = Instant(boot: boot, uptime: max(lastAlive, from))
@@ -178,21 +196,9 @@ struct PreviousRun: Sendable {
                     of: id, .silent, from: Instant(boot: boot, uptime: known), until: end)
             }
         }
-        let until = ended.map { Instant(boot: boot, uptime: $0) } ?? now
-        if end.boot == until.boot, end.uptime >= until.uptime { return end.uptime }
-        try db.insertGap(of: id, .gatewayOff, from: end, until: until)
-        return until.uptime
-    }
-
-    /// The assignments whose ledgers that run kept to its end: those that are open, and those that
-    /// ended while their last samples were in memory only.
-    func assignments(_ db: Database) throws -> [Row] {
-        try Row.fetchAll(
-            db,
-            sql: """
-                SELECT * FROM assignment WHERE ended_boot IS NULL
-                    OR (ended_boot = ? AND ended_uptime_us > ?)
-                """, arguments: [boot, lastAlive])
+        if end.boot == now.boot, end.uptime >= now.uptime { return end.uptime }
+        try db.insertGap(of: id, .gatewayOff, from: end, until: now)
+        return now.uptime
     }
 
     private func openGap(_ db: Database, _ assignment: Int64) throws -> Uptime? {

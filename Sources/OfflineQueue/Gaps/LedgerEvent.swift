@@ -11,7 +11,6 @@ struct LedgerEvent: Sendable, Hashable {
         case cadence(Duration)
         /// Frames that memory could not take, the last of them at this uptime.
         case refused(through: Uptime)
-        case end
     }
 
     /// The most that wait, a strap that comes and goes for days before a full disk: what comes after
@@ -20,7 +19,7 @@ struct LedgerEvent: Sendable, Hashable {
 
     /// How many of the buffered frames come before it.
     var frames: Int
-    var assignment: Int64
+    var sensor: Int64
     var uptime: Uptime
     var kind: Kind
 }
@@ -29,34 +28,36 @@ extension [Int64: KeptLedger] {
     /// Tells the ledgers of frames in order of arrival, the last `unstored` of which found no room, and
     /// of the events between and after them.
     mutating func tell(
-        _ arrivals: ArraySlice<Arrival>, unstored: Int = 0, _ events: some Sequence<LedgerEvent>
-    ) {
+        _ arrivals: ArraySlice<Arrival>, of owners: [Int64?], unstored: Int = 0,
+        _ events: some Sequence<LedgerEvent>, _ wearing: inout Wearing
+    ) throws {
         var events = events.makeIterator()
         var next = events.next()
         let storedCount = arrivals.count - unstored
-        for (index, arrival) in arrivals.enumerated() {
+        for (index, (arrival, owner)) in zip(arrivals, owners).enumerated() {
             while let event = next, event.frames <= index {
-                tell(event)
+                try tell(event, &wearing)
                 next = events.next()
             }
+            guard let owner else { continue }
             let uptime = arrival.uptime
             let lacking = arrival.faultStored != nil ? GapCause.undecodable : arrival.lacking
             if let cause = index >= storedCount ? .queueFull : lacking {
-                self[arrival.assignmentID]?.ledger.frame(without: cause, at: uptime)
-            } else if arrival.isLate {
-                self[arrival.assignmentID]?.ledger.lateSample(at: uptime)
+                self[owner]?.ledger.frame(without: cause, at: uptime)
+            } else if arrival.uncertainty != nil {
+                self[owner]?.ledger.lateSample(at: uptime)
             } else {
-                self[arrival.assignmentID]?.ledger.sample(at: uptime)
+                self[owner]?.ledger.sample(at: uptime)
             }
         }
         while let event = next {
-            tell(event)
+            try tell(event, &wearing)
             next = events.next()
         }
     }
 
-    private mutating func tell(_ event: LedgerEvent) {
-        let id = event.assignment
+    private mutating func tell(_ event: LedgerEvent, _ wearing: inout Wearing) throws {
+        guard let id = try wearing.assignment(of: event.sensor, at: event.uptime) else { return }
         switch event.kind {
         case .note(let cause): self[id]?.ledger.note(cause, at: event.uptime)
         case .cadence(let cadence): self[id]?.ledger.note(cadence: cadence)
@@ -67,7 +68,6 @@ extension [Int64: KeptLedger] {
                 uptime = last - uptime > GapLedger.silenceMax ? uptime + GapLedger.silenceMax : last
             }
             self[id]?.ledger.frame(without: .queueFull, at: last)
-        case .end: self[id]?.end(at: event.uptime)
         }
     }
 }

@@ -5,68 +5,44 @@ extension SampleQueue {
     /// The longest silence of a strap that is no gap, where it does not say that it sends rarely.
     public static let silenceMax = GapLedger.silenceMax
 
-    /// Says what would explain a silence of this assignment's strap from now on; nil while frames are
-    /// expected, because it streams.
+    /// Says what would explain a silence of this sensor from `uptime` on; nil while frames are expected, because it
+    /// streams.
     ///
     /// Holds until the next call: samples that come meanwhile interrupt the silence, not the cause.
     /// Nothing is written before the gap is one (``silenceMax``) and the next commit comes.
-    /// An assignment that is not open is passed over.
-    public func note(_ cause: GapCause?, of assignment: Int64, at uptime: Uptime) {
-        tell(
+    public func note(_ cause: GapCause?, of sensor: Int64, at uptime: Uptime) {
+        tell(.note(cause), of: sensor, at: uptime)
+    }
+
+    /// Says how often a sensor sends a frame: a silence is a gap when it is longer than three of these, and than
+    /// ``silenceMax``.
+    public func note(cadence: Duration, of sensor: Int64, at uptime: Uptime) {
+        tell(.cadence(cadence), of: sensor, at: uptime)
+    }
+
+    private func tell(_ kind: LedgerEvent.Kind, of sensor: Int64, at uptime: Uptime) {
+        ledgers.tell(
             LedgerEvent(
-                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime,
-                kind: .note(cause)))
+                frames: buffer.arrivals.count, sensor: sensor, uptime: uptime, kind: kind))
     }
 
-    /// Says how often this assignment's strap sends a frame: a silence is a gap when it is longer than
-    /// three of these, and than ``silenceMax``.
-    public func note(cadence: Duration, of assignment: Int64, at uptime: Uptime) {
-        tell(
-            LedgerEvent(
-                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime,
-                kind: .cadence(cadence)))
-    }
-
-    /// Whether the ledgers need not wait for frames to become durable.
-    var areLedgersCurrent: Bool { buffer.isEmpty && run.hasBegun }
-
-    private func tell(_ event: LedgerEvent) {
-        ledgers.tell(event, isCurrent: areLedgersCurrent)
-    }
-
-    /// One transaction in which an assignment may end (`body` returns it) or begin, with the ledgers.
-    ///
-    /// Frames in memory are stored first, so that a ledger ends after its last sample. If the disk
-    /// refuses that, the ledger ends when it takes them.
+    /// One transaction in which an assignment may end or begin, with the ledgers. Throws what a commit of the frames in
+    /// memory throws, which are stored first.
     func changeAssignment<Value>(
-        _ operation: String, at reading: ClockReading,
-        _ body: (Database, inout GapLedgers) throws -> (ended: Int64?, Value)
+        _ operation: String, _ body: (Database, inout GapLedgers) throws -> Value
     ) throws(QueueError) -> Value {
-        try? flush()
-        let isStored = buffer.isEmpty
+        try flush()
         let known = known(at: clock.read().uptime)
         var kept = ledgers
-        let (ended, value) = try write(operation) { [run] db in
-            let (ended, value) = try body(db, &kept)
+        let value = try write(operation) { [run] db in
+            try kept.tellEvents(db, run)
+            let value = try body(db, &kept)
             FaultPoint.assignmentChanged.reach()
-            if isStored {
-                if let ended { kept.end(ended, at: reading.uptime) }
-                try kept.write(db, run, uptime: known)
-                // The run lived as long as the assignment: the next start must not think that it ended before.
-                if ended != nil {
-                    try db.setAlive(run: run.id, uptime: reading.uptime)
-                }
-                FaultPoint.assignmentGaps.reach()
-            }
-            return (ended, value)
+            try kept.write(db, run, uptime: known)
+            FaultPoint.assignmentGaps.reach()
+            return value
         }
         ledgers = kept
-        if !isStored, let ended {
-            tell(
-                LedgerEvent(
-                    frames: buffer.arrivals.count, assignment: ended,
-                    uptime: reading.uptime, kind: .end))
-        }
         return value
     }
 
@@ -76,6 +52,7 @@ extension SampleQueue {
         var kept = ledgers
         do {
             try write("keep gap ledger") { [run, known = known(at: uptime)] db in
+                try kept.tellEvents(db, run)
                 try kept.write(db, run, uptime: known)
                 FaultPoint.ledgerKept.reach()
             }

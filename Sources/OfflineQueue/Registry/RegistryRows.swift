@@ -106,23 +106,37 @@ extension Database {
         return try assignment(id)
     }
 
-    /// Ends the sensor's open assignment and returns it, if there is one.
+    /// Ends the sensor's open assignment, if there is one, after the last frame that it has. Returns its number, and the
+    /// end.
     func endAssignment(
-        of sensor: Int64, boot: Int64, reading: ClockReading
-    ) throws -> Int64? {
+        of sensor: Int64, boot: Int64, now: ClockReading
+    ) throws -> (id: Int64, end: ClockReading)? {
         let open = try Int64.fetchOne(
             self, sql: "SELECT id FROM assignment WHERE sensor = ? AND ended_boot IS NULL",
             arguments: [sensor])
         guard let open else { return nil }
+        let last = try Uptime.fetchOne(
+            self,
+            sql: """
+                SELECT max(last_uptime_us) FROM segment s JOIN run r ON r.id = s.run
+                WHERE s.assignment = ? AND r.boot = ?
+                """, arguments: [open, boot])
+        let end = now.at(max(now.uptime, (last ?? .zero) + .microseconds(1)))
         try execute(
             sql: """
                 UPDATE assignment SET ended_boot = ?, ended_uptime_us = ?, ended_wall_us = ?
                 WHERE id = ?
                 """,
-            arguments: [
-                boot, reading.uptime, reading.trustedWall, open,
-            ])
-        return open
+            arguments: [boot, end.uptime, end.trustedWall, open])
+        return (open, end)
+    }
+
+    /// When a sensor was last taken off somebody in this boot.
+    func lastEnd(of sensor: Int64, boot: Int64) throws -> Uptime? {
+        try Uptime.fetchOne(
+            self,
+            sql: "SELECT max(ended_uptime_us) FROM assignment WHERE sensor = ? AND ended_boot = ?",
+            arguments: [sensor, boot])
     }
 
     func setDetails(of sensor: Int64, _ details: SensorDetails) throws {

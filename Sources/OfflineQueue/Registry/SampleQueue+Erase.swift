@@ -35,9 +35,7 @@ extension SampleQueue {
         keepSidecar(try eraseRegistry(erasure, condition, arguments), copies: 2)
         FaultPoint.erased.reach()
         for id in assignments.map(\.id) {
-            assignmentIDs.remove(id)
             segments.close(id)
-            buffer.forgetRefusals(of: id)
         }
         deliveries.release(erasure.patient, of: erasure.enrollment)
         return true

@@ -42,20 +42,31 @@ extension SampleQueue {
         }
     }
 
-    /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
-    ///
-    /// `end`: uptime of this boot at which it ends, not later than now, when all frames before have been appended; nil
-    /// for now.
-    public func forgetSensor(_ id: Int64, at end: Uptime? = nil) throws(QueueError) {
+    /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before. Frames that it has
+    /// sent by now are the assignment's, whenever they come.
+    public func forgetSensor(_ id: Int64) throws(QueueError) {
         let now = clock.read()
-        let reading = now.at(min(end ?? now.uptime, now.uptime))
-        try changeAssignment("forget sensor", at: reading) { [boot = run.boot] db, _ in
+        try changeAssignment("forget sensor") { [run] db, ledgers in
             _ = try db.sensor(id)
-            let ended = try db.endAssignment(of: id, boot: boot, reading: reading)
+            try Self.endAssignment(db, of: id, now, run, &ledgers)
             try db.execute(
                 sql: "UPDATE sensor SET is_forgotten = 1 WHERE id = ?", arguments: [id])
-            return (ended, ())
         }
+    }
+
+    /// Ends a sensor's open assignment with its ledger. Returns its number, and the end.
+    @discardableResult
+    static func endAssignment(
+        _ db: Database, of sensor: Int64, _ now: ClockReading, _ run: CurrentRun,
+        _ ledgers: inout GapLedgers
+    ) throws -> (id: Int64, end: ClockReading)? {
+        guard let ended = try db.endAssignment(of: sensor, boot: run.boot, now: now) else {
+            return nil
+        }
+        ledgers.end(ended.id, at: ended.end.uptime)
+        // The run lived as long as the assignment: the next start must not think that it ended before.
+        try db.setAlive(run: run.id, uptime: ended.end.uptime)
+        return ended
     }
 
     /// The number that the next enrollment may have: its tokens are stored under it before the enrollment
@@ -188,13 +199,26 @@ extension SampleQueue {
 
     /// Makes a sensor known as ``addSensor(address:details:)`` does, and assigns it as
     /// ``assign(sensor:enrollment:patient:also:since:)`` does: both, or neither.
+    ///
+    /// `known`: the sensor's open assignment as the caller knows it, nil if it has none. Throws `strap-changed` if it has
+    /// another one; then nothing has changed.
     public func pair(
         address: String, details: SensorDetails, enrollment: Int64?, patient: String? = nil,
-        also further: [Int64] = [], since: Uptime? = nil
+        also further: [Int64] = [], since: Uptime? = nil, insteadOf known: Int64? = nil
     ) throws(QueueError) -> (Sensor, Assignment) {
         let wall = clock.read().trustedWall
         return try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
-            try db.addSensor(address, details, wall: wall)
+            let open = try Int64.fetchOne(
+                db,
+                sql: """
+                    SELECT a.id FROM assignment a JOIN sensor n ON n.id = a.sensor
+                    WHERE n.address = ? AND a.ended_boot IS NULL
+                    """, arguments: [address.uppercased()])
+            guard open == known else {
+                throw QueueError(
+                    .strapChanged, "pair sensor", "the strap was paired or forgotten meanwhile")
+            }
+            return try db.addSensor(address, details, wall: wall)
         }
     }
 
@@ -210,8 +234,8 @@ extension SampleQueue {
     ///   - patient: needed with a practitioner's enrollment, and only then.
     ///   - further: destinations that the samples go to as well, from now on
     ///     (``add(destination:to:from:)``).
-    ///   - since: uptime of this boot at which a new assignment begins, not later than now: the first
-    ///     frame heard while the sensor was being paired. Nil for now.
+    ///   - since: uptime of this boot at which the assignment begins of a sensor that nobody wears, not later than now:
+    ///     the first frame heard while it was being paired. Nil for now. One that is worn changes hands now.
     @discardableResult
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, also further: [Int64] = [],
@@ -233,9 +257,8 @@ extension SampleQueue {
         // Frames that have arrived go where they went until now.
         if !further.isEmpty { try flush() }
         let now = clock.read()
-        let reading = now.at(min(since ?? now.uptime, now.uptime))
-        let (sensor, assignment) = try changeAssignment(operation, at: reading) {
-            [boot = run.boot, present] db, ledgers -> (Int64?, (Sensor, Assignment)) in
+        let (sensor, assignment) = try changeAssignment(operation) {
+            [run, present] db, ledgers -> (Sensor, Assignment) in
             let sensor = try sensor(db)
             if let enrollment { try db.check(patient: patient, for: enrollment) }
             func also(_ assignment: Assignment) throws -> (Sensor, Assignment) {
@@ -248,35 +271,81 @@ extension SampleQueue {
                 where: "a.sensor = ? AND a.ended_boot IS NULL", [sensor.id])
             if let open = open.first {
                 if open.enrollmentID == enrollment, open.patient == patient {
-                    return (nil, try also(open))
+                    return try also(open)
                 }
                 if open.enrollmentID == nil, let enrollment,
                     open.patient == nil || open.patient == patient
                 {
-                    return (nil, try also(db.bind(open.id, to: enrollment, patient)))
+                    return try also(db.bind(open.id, to: enrollment, patient))
                 }
             }
-            let ended = try db.endAssignment(of: sensor.id, boot: boot, reading: reading)
-            let id = try db.nextNumber(of: "assignment")
-            try db.execute(
-                sql: """
-                    INSERT INTO assignment (id, sensor, enrollment, patient, began_boot,
-                        began_uptime_us, began_wall_us)
-                    VALUES (?, ?, ?, ?, ?, ?, ?)
-                    """,
-                arguments: [
-                    id, sensor.id, enrollment, patient, boot, reading.uptime, reading.trustedWall,
-                ])
-            try db.addDestinations(ofEveryStrapTo: id)
-            // The strap is the same one: what is known of it goes on.
-            ledgers.begin(
-                id, at: reading.uptime, noted: ended.flatMap { ledgers.noted($0) })
-            return (ended, try also(db.assignment(id)))
+            let ended = try Self.endAssignment(db, of: sensor.id, now, run, &ledgers)
+            let begin =
+                try ended?.end
+                ?? now.at(
+                    max(
+                        min(since ?? now.uptime, now.uptime),
+                        db.lastEnd(of: sensor.id, boot: run.boot) ?? .zero))
+            let id = try Self.beginAssignment(
+                db, of: sensor.id, enrollment, patient, at: begin, run, &ledgers,
+                noted: ended.flatMap { ledgers.noted($0.id) })
+            return try also(db.assignment(id))
         }
-        assignmentIDs.insert(assignment.id)
         if let enrollment { deliveries.lent.makeOwn(enrollment, of: assignment.id) }
         if !further.isEmpty { segments.close(assignment.id) }
         return (sensor, assignment)
+    }
+
+    private static func beginAssignment(
+        _ db: Database, of sensor: Int64, _ enrollment: Int64?, _ patient: String?,
+        at begin: ClockReading, _ run: CurrentRun, _ ledgers: inout GapLedgers,
+        noted cause: GapCause? = nil
+    ) throws -> Int64 {
+        let id = try db.nextNumber(of: "assignment")
+        try db.execute(
+            sql: """
+                INSERT INTO assignment (id, sensor, enrollment, patient, began_boot,
+                    began_uptime_us, began_wall_us)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                id, sensor, enrollment, patient, run.boot, begin.uptime, begin.trustedWall,
+            ])
+        try db.addDestinations(ofEveryStrapTo: id)
+        // The strap is the same one: what is known of it goes on.
+        ledgers.begin(id, at: begin.uptime, noted: cause)
+        return id
+    }
+
+    /// Begins an assignment without an enrollment for each paired sensor that has none. Returns these sensors.
+    public func assignUnworn() throws(QueueError) -> [Sensor] {
+        let now = clock.read()
+        return try changeAssignment("assign sensors") { [run] db, ledgers in
+            let sensors = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT * FROM sensor n WHERE NOT is_forgotten AND NOT EXISTS
+                        (SELECT 1 FROM assignment WHERE sensor = n.id AND ended_boot IS NULL)
+                    ORDER BY id
+                    """
+            ).map(Sensor.init(row:))
+            for sensor in sensors {
+                _ = try Self.beginAssignment(db, of: sensor.id, nil, nil, at: now, run, &ledgers)
+            }
+            return sensors
+        }
+    }
+
+    /// Whether somebody wears a sensor now.
+    public func isWorn(_ sensor: Int64) throws(QueueError) -> Bool {
+        try read("find assignment") { db in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS
+                            (SELECT 1 FROM assignment WHERE sensor = ? AND ended_boot IS NULL)
+                        """), arguments: [sensor]) ?? false
+        }
     }
 
     /// Binds an assignment, open or ended, that began without an enrollment. Samples that went there before, as to a

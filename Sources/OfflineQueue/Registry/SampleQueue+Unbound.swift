@@ -12,6 +12,9 @@ public struct UnboundSamples: Sendable, Hashable {
     /// Whether a strap records under it still: then pairing that strap again binds it. Nobody can pair one
     /// that is forgotten.
     public let isRecording: Bool
+    /// Whether nobody knows for certain who wore the strap: it changed hands within the uncertainty of their times, or a
+    /// broken store did not say.
+    public let isUnsure: Bool
 }
 
 extension SampleQueue {
@@ -70,7 +73,8 @@ extension SampleQueue {
             db,
             sql: """
                 SELECT sum(\(view.unsent)), min(\(view.oldest)), max(\(view.newest)),
-                    \(isRecordingSQL)
+                    \(isRecordingSQL),
+                    (a.began_boot, a.began_uptime_us) IS (a.ended_boot, a.ended_uptime_us)
                 \(view.sql) WHERE a.id = ?
                 """, arguments: [assignment.id])
         guard let row, let samples = row[0] as Int?, samples > 0 else { return nil }
@@ -79,7 +83,8 @@ extension SampleQueue {
             times = first...max(first, last)
         }
         return UnboundSamples(
-            assignment: assignment, samples: samples, times: times, isRecording: row[3] ?? false)
+            assignment: assignment, samples: samples, times: times, isRecording: row[3] ?? false,
+            isUnsure: row[4] ?? false)
     }
 
     /// Whether a strap that can be paired again records under an assignment (`a`). A salvage may have left one open

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -77,6 +78,9 @@ private struct StoreWalk {
         var row: [String: Int64]
         var rows = 0
         var outside = 0
+        /// When its assignment was worn, in the boot of its run, and samples of another time.
+        var worn: ClosedRange<Uptime>?
+        var notWorn = 0
         var books: [Books] = []
         subscript(_ name: String) -> Int64 { row[name] ?? 0 }
     }
@@ -102,6 +106,21 @@ private struct StoreWalk {
             var values: [String: Int64] = [:]
             for name in row.columnNames { values[name] = row[name] }
             segments[id] = Segment(row: values)
+        }
+        // One that lasts no time keeps what a person is to give to the right patient.
+        let worn = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT s.id, iif(a.began_boot = r.boot, a.began_uptime_us, 0),
+                    iif(a.ended_boot = r.boot, a.ended_uptime_us, NULL)
+                FROM segment s JOIN run r ON r.id = s.run JOIN assignment a ON a.id = s.assignment
+                WHERE r.is_imported = 0 AND (a.ended_boot IS NULL
+                    OR (a.began_boot, a.began_uptime_us) < (a.ended_boot, a.ended_uptime_us))
+                """)
+        while let row = try worn.next() {
+            let begin: Uptime = row[1] ?? .zero
+            let end: Uptime = row[2] ?? Uptime(microseconds: .max)
+            segments[row[0] ?? 0]?.worn = begin...max(begin, end)
         }
         let books = try Row.fetchCursor(
             db,
@@ -133,7 +152,7 @@ private struct StoreWalk {
             if let key, !sample.isIntact(key), audit.damaged.count < Audit.findingsMax {
                 audit.damaged.append(sample.id)
             }
-            if segments[sample.segment]?.count(sample.id) == nil { strays += 1 }
+            if segments[sample.segment]?.count(sample) == nil { strays += 1 }
             if sample.id >= next {
                 progress(Double(sample.id - first) / Double(max(1, last - first)))
                 next = sample.id + step
@@ -141,6 +160,11 @@ private struct StoreWalk {
         }
         strays += segments.values.reduce(0) { $0 + $1.outside }
         if strays > 0 { audit.add("samples outside their segment: \(strays)") }
+        let notWorn = segments.values.reduce(0) { $0 + $1.notWorn }
+        if notWorn > 0 {
+            audit.add(
+                "samples of a time at which nobody wore the strap for their patient: \(notWorn)")
+        }
         progress(1)
     }
 
@@ -206,12 +230,20 @@ private struct StoreWalk {
 
 extension StoreWalk.Segment {
     /// Counts a sample; nil, by way of the optional it is called on, if there is no such segment.
-    fileprivate mutating func count(_ sample: Int64) {
+    fileprivate mutating func count(_ sample: SampleRow) {
         rows += 1
-        for index in books.indices where sample > books[index].settledThrough {
+        for index in books.indices where sample.id > books[index].settledThrough {
             books[index].waiting += 1
         }
-        if sample < self["first_sample"] || sample > self["last_sample"] { outside += 1 }
+        if sample.id < self["first_sample"] || sample.id > self["last_sample"] { outside += 1 }
+        // The first frame heard of a strap begins its assignment, and may be dated before.
+        let quarters = sample.flags >> 24
+        if let worn, quarters < 255,
+            sample.uptime + .milliseconds(250 * quarters) < worn.lowerBound
+                || sample.uptime > worn.upperBound
+        {
+            notWorn += 1
+        }
     }
 
     fileprivate func isInOrder(_ books: StoreWalk.Books) -> Bool {

@@ -208,7 +208,6 @@ extension SampleQueue {
         }
         self.saving = done
         segments.advance(to: max(start, done.work.nextSample))
-        assignmentIDs.formUnion(done.work.newAssignments)
     }
 
     private func endSaving(_ rest: SalvageReader.Rest, _ openings: Int) throws(QueueError) {

@@ -10,8 +10,10 @@ struct Commit {
     var nextSample: Int64
     var tails: [Int64: SegmentTail]
     private var changes: [Int64: Change] = [:]
-    /// Frames for which there was no room, and samples dropped to make some.
-    var unstored = 0
+    /// The assignment of each frame; nil where nobody wore the strap.
+    private(set) var owners: [Int64?] = []
+    /// The last frames for which there was no room, and samples dropped to make some.
+    private(set) var unstored = 0
     var dropped: [DroppedRange] = []
     var isFull: Bool { unstored > 0 || !dropped.isEmpty }
 
@@ -34,29 +36,33 @@ struct Commit {
         tails = segments.tails
     }
 
-    /// Inserts what there is room for, or can be made, and counts the rest as refused.
+    /// Inserts what there is room for, or can be made, and counts the rest as refused. Frames that are nobody's are
+    /// passed over.
     mutating func insert(
-        _ arrivals: ArraySlice<Arrival>, _ settings: QueueSettings, _ db: Database
+        _ arrivals: ArraySlice<Arrival>, _ settings: QueueSettings, _ wearing: inout Wearing,
+        _ db: Database
     ) throws {
+        owners = try arrivals.map { try wearing.assignment(for: $0) }
         let needed = arrivals.reduce(0) { $0 + StoreLimit.cost($1) }
         var room = try StoreLimit.makeRoom(
             db, needed: needed, settings: settings, dropped: &dropped)
         var unstored: [Int64: Int] = [:]
         let insertion = try SampleInsertion(db)
         let key = try db.storeKey()
-        for arrival in arrivals {
+        for (arrival, owner) in zip(arrivals, owners) {
             room -= StoreLimit.cost(arrival)
             if room >= 0 {
-                try insert(arrival, key, insertion, db)
+                guard let owner else { continue }
+                try insert(arrival, of: owner, key, insertion, db)
             } else {
                 // From the first without room on, so that what is kept has no holes.
                 room = -1
-                unstored[arrival.assignmentID, default: 0] += 1
+                self.unstored += 1
+                if let owner { unstored[owner, default: 0] += 1 }
             }
         }
         for (assignment, count) in unstored.sorted(by: { $0.key < $1.key }) {
             try refuse(count, assignment: assignment, .queueFull, db)
-            self.unstored += count
         }
         if changes.values.contains(where: { $0.undecodable > 0 }) {
             try StoreLimit.boundUndecodable(db)
@@ -64,10 +70,11 @@ struct Commit {
     }
 
     private mutating func insert(
-        _ arrival: Arrival, _ key: StoreKey, _ insertion: SampleInsertion, _ db: Database
+        _ arrival: Arrival, of assignment: Int64, _ key: StoreKey, _ insertion: SampleInsertion,
+        _ db: Database
     ) throws {
         let uptime = arrival.uptime
-        let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
+        let segment = try segment(for: assignment, uptime: uptime, db)
         var change = change(of: segment, uptime: uptime)
         if let fault = arrival.faultStored {
             try db.insertUndecodable(arrival.frame, fault, at: uptime, segment: segment.segment)
@@ -80,7 +87,7 @@ struct Commit {
                     uncertainty: clock.error(at: uptime, stored: arrival.clockError),
                     flags: arrival.flags, frame: arrival.frame))
             nextSample += 1
-            tails[arrival.assignmentID]?.lastSample = id
+            tails[assignment]?.lastSample = id
             change.stored += 1
             change.lastSample = id
             change.lastSampleUptime = max(uptime, change.lastSampleUptime ?? uptime)

@@ -8,8 +8,6 @@ struct CommitFacts: Sendable {
     private(set) var failingSince: Uptime?
     /// Uptime of the last that wrote something recorded.
     private(set) var committedUptime: Uptime?
-    /// By assignment, the uptime of the newest frame that is stored.
-    private(set) var storedUptimes: [Int64: Uptime] = [:]
     /// Whether there was no room for all of the last one.
     private(set) var isFull = false
 
@@ -28,11 +26,8 @@ struct CommitFacts: Sendable {
         worked()
     }
 
-    mutating func stored(_ arrivals: ArraySlice<Arrival>, isFull: Bool, uptime: Uptime) {
+    mutating func stored(isFull: Bool, uptime: Uptime) {
         committedUptime = uptime
         self.isFull = isFull
-        for arrival in arrivals {
-            storedUptimes[arrival.assignmentID] = arrival.uptime
-        }
     }
 }

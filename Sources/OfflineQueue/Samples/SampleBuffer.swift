@@ -4,9 +4,9 @@ import Basics
 struct SampleBuffer: Sendable {
     /// In order of arrival.
     private(set) var arrivals: [Arrival] = []
-    /// Frames that found no room in memory since the last commit, by assignment.
+    /// Frames that found no room in memory since the last commit, by sensor.
     private(set) var refusals: [Int64: Int] = [:]
-    /// Copies that were passed over since the last commit, by assignment.
+    /// Copies that were passed over since the last commit, by sensor.
     private(set) var copies: [Int64: Int] = [:]
     /// Frames that were refused in this run, here or by the store.
     private(set) var refusedCount = 0
@@ -45,7 +45,7 @@ struct SampleBuffer: Sendable {
     mutating func take(_ arrival: Arrival, max: Int) -> Bool {
         takenUptime = arrival.uptime
         guard arrivals.count < max else {
-            note(refusals: 1, of: arrival.assignmentID)
+            note(refusals: 1, of: arrival.sensorID)
             return false
         }
         arrivals.append(arrival)
@@ -53,13 +53,13 @@ struct SampleBuffer: Sendable {
         return true
     }
 
-    mutating func note(refusals count: Int, of assignment: Int64) {
-        refusals[assignment, default: 0] += count
+    mutating func note(refusals count: Int, of sensor: Int64) {
+        refusals[sensor, default: 0] += count
         refusedCount += count
     }
 
-    mutating func note(copies count: Int, of assignment: Int64) {
-        copies[assignment, default: 0] += count
+    mutating func note(copies count: Int, of sensor: Int64) {
+        copies[sensor, default: 0] += count
     }
 
     /// The content of the next transaction, of `count` frames at most.
@@ -86,26 +86,5 @@ struct SampleBuffer: Sendable {
     mutating func restartGroup() {
         group.committed(
             remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)
-    }
-
-    /// Gives the waiting frames these assignments, in order; a frame without one is dropped.
-    mutating func reassign(_ assignments: [Int64?]) {
-        arrivals = zip(arrivals, assignments).compactMap { arrival, assignment in
-            guard let assignment else { return nil }
-            var arrival = arrival
-            arrival.assignmentID = assignment
-            return arrival
-        }
-    }
-
-    /// Forgets what is of other assignments than these.
-    mutating func keep(only assignments: Set<Int64>) {
-        arrivals.removeAll { !assignments.contains($0.assignmentID) }
-        refusals = refusals.filter { assignments.contains($0.key) }
-        copies = copies.filter { assignments.contains($0.key) }
-    }
-
-    mutating func forgetRefusals(of assignment: Int64) {
-        refusals[assignment] = nil
     }
 }

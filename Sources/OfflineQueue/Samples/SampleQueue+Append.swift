@@ -6,29 +6,22 @@ extension SampleQueue {
     /// Takes over frames in order of arrival, and commits if a group is full or nearly old enough, or would be too
     /// old at the next ``tend()``.
     ///
-    /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
-    /// `unknown-reference` if an assignment is not in the store; the other frames are taken.
+    /// The commit says whose they are; what was sent while nobody wore its strap is not stored. A failing disk is no
+    /// error here: the samples wait in memory and ``health()`` tells of it. Throws `closed` after ``close()``.
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
+        guard !store.isClosed else { throw QueueError(.closed, "append samples", "it is closed") }
         var latest: Uptime?
-        var isUnknown = false
         for arrival in arrivals {
-            guard assignmentIDs.contains(arrival.assignmentID) else {
-                isUnknown = true
-                continue
-            }
             latest = arrival.uptime
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
                 FaultPoint.append.reach()
             } else {
-                tellRefusal(
-                    of: arrival.assignmentID, from: arrival.uptime, through: arrival.uptime)
+                ledgers.tellRefusal(
+                    of: arrival.sensorID, at: arrival.uptime, behind: buffer.arrivals.count)
             }
         }
         if let latest, buffer.isDue(uptime: latest + Self.tendSlack) || isDueBeforeNextTend {
             try? commitBuffer(uptime: latest)
-        }
-        if isUnknown {
-            throw QueueError(.unknownReference, "append sample", "no such assignment")
         }
     }
 
@@ -38,27 +31,11 @@ extension SampleQueue {
         return deadline < nextTend
     }
 
-    /// Counts frames that came after all that were appended, from `first` to `last`, and found no room in memory before
-    /// they came here.
-    public func note(
-        refusals count: Int, of assignment: Int64, from first: Uptime, through last: Uptime
-    ) {
-        guard count > 0, assignmentIDs.contains(assignment) else { return }
-        buffer.note(refusals: count, of: assignment)
-        tellRefusal(of: assignment, from: first, through: last)
-    }
-
-    private func tellRefusal(of assignment: Int64, from first: Uptime, through last: Uptime) {
-        ledgers.tellRefusal(
-            of: assignment, from: first, through: last, behind: buffer.arrivals.count,
-            isCurrent: areLedgersCurrent)
-    }
-
-    /// Counts copies of frames that were taken over, as `doubled`: bluetoothd signals each frame once for
-    /// every program that listens. The count is written with the next commit.
-    public func note(copies count: Int, of assignment: Int64) {
-        guard count > 0, assignmentIDs.contains(assignment) else { return }
-        buffer.note(copies: count, of: assignment)
+    /// Counts copies of a sensor's frames, as `doubled`: bluetoothd signals each frame once for every program that
+    /// listens. The count is written with the next commit.
+    public func note(copies count: Int, of sensor: Int64) {
+        guard count > 0 else { return }
+        buffer.note(copies: count, of: sensor)
     }
 
     /// Commits if the oldest buffered sample is old enough by the clock, or will be within `slack`; call
@@ -144,22 +121,23 @@ extension SampleQueue {
         let done = try write("commit samples") { [run, settings, bootClock] db -> Commit in
             FaultPoint.commitBegun.reach()
             var commit = plan
-            try commit.insert(chunk.arrivals, settings, db)
+            var wearing = Wearing(db, boot: run.boot)
+            try commit.insert(chunk.arrivals, settings, &wearing, db)
             FaultPoint.commitRows.reach()
-            for (assignment, count) in chunk.refusals.sorted(by: { $0.key < $1.key }) {
-                try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
+            for (sensor, count) in chunk.refusals.sorted(by: { $0.key < $1.key }) {
+                guard let owner = try wearing.assignment(of: sensor, at: uptime) else { continue }
+                try commit.refuse(count, assignment: owner, .storeUnwritable, db)
             }
-            for (assignment, count) in chunk.copies.sorted(by: { $0.key < $1.key }) {
-                try commit.double(count, assignment: assignment, db)
+            for (sensor, count) in chunk.copies.sorted(by: { $0.key < $1.key }) {
+                guard let owner = try wearing.assignment(of: sensor, at: uptime) else { continue }
+                try commit.double(count, assignment: owner, db)
             }
             try commit.updateSegments(db)
             FaultPoint.commitBooks.reach()
             for fact in facts {
                 try bootClock.write(fact, boot: run.boot, source: "clock", db)
             }
-            try kept.commit(
-                chunk.arrivals, unstored: commit.unstored, isLast: chunk.isLast, until: told, db,
-                run)
+            try kept.commit(chunk, commit, &wearing, until: told, db, run)
             FaultPoint.commitGaps.reach()
             return commit
         }
@@ -169,8 +147,6 @@ extension SampleQueue {
         run.adopt(bootClock)
         deliveries.lent.drop(done.dropped)
         buffer.committed(chunk, unstored: done.unstored)
-        commits.stored(
-            chunk.arrivals.dropLast(done.unstored), isFull: done.isFull,
-            uptime: clock.read().uptime)
+        commits.stored(isFull: done.isFull, uptime: clock.read().uptime)
     }
 }

@@ -53,15 +53,18 @@ extension SampleQueue {
         guard !buffer.isEmpty else { return 0 }
         if scope == .everything { return buffer.arrivals.count }
         let (condition, arguments) = Self.assignments(of: scope)
-        let assignments = try read("read balance") { db in
+        return try read("read balance") { [boot = run.boot, arrivals = buffer.arrivals] db in
             var ids = try Int64.fetchSet(
                 db, sql: "SELECT a.id FROM assignment a WHERE \(condition)", arguments: arguments)
             if case .enrollment(let id) = scope {
                 try ids.formUnion(db.assignments(further: id))
             }
-            return ids
+            var wearing = Wearing(db, boot: boot)
+            return try arrivals.count { arrival in
+                try wearing.assignment(of: arrival.sensorID, at: arrival.uptime)
+                    .map(ids.contains) ?? false
+            }
         }
-        return buffer.arrivals.count { assignments.contains($0.assignmentID) }
     }
 
     /// Segments (`s`) with the books (`d`) of one of their destinations, and that destination (`e`).

@@ -6,10 +6,13 @@ public struct Arrival: Sendable, Hashable {
     /// no notification.
     public static let frameBytesMax = 512
 
-    /// The assignment of the sensor at this instant.
-    public var assignmentID: Int64
-    /// `CLOCK_BOOTTIME` at arrival.
+    /// The store's number for the sensor. Who wears it is for the commit to say (`Wearing`).
+    public var sensorID: Int64
+    /// `CLOCK_BOOTTIME` at arrival, or when it was sent if it waited on its way.
     public var uptime: Uptime
+    /// How far ``uptime`` may be wrong where it is not that of the arrival; nil if it is. Such a frame comes late:
+    /// whatever was taken for a silence since then was none.
+    public var uncertainty: Duration?
     /// UTC at arrival, only if the clock was trusted then.
     public var trustedWall: UTC?
     /// How far ``trustedWall`` may be wrong; nil if nobody says.
@@ -22,9 +25,6 @@ public struct Arrival: Sendable, Hashable {
     public var fault: String?
     /// Why there is no heart rate in it, as far as the caller can tell: such samples are stored and cover no time.
     public var lacking: GapCause?
-    /// It arrived late, and its uptime is when it was sent: whatever was taken for a silence since then
-    /// was none.
-    public var isLate: Bool
 
     /// The reading of the clocks at arrival.
     var reading: ClockReading {
@@ -40,18 +40,18 @@ public struct Arrival: Sendable, Hashable {
 
     /// A frame that arrived at `reading`.
     public init(
-        assignmentID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,
-        fault: String? = nil, lacking: GapCause? = nil, isLate: Bool = false
+        sensorID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,
+        fault: String? = nil, lacking: GapCause? = nil, uncertainty: Duration? = nil
     ) {
-        self.assignmentID = assignmentID
+        self.sensorID = sensorID
         uptime = reading.uptime
+        self.uncertainty = uncertainty
         trustedWall = reading.trustedWall
         clockError = reading.isTrusted ? reading.error : nil
         self.frame = frame
         self.flags = flags
         self.fault = fault
         self.lacking = lacking
-        self.isLate = isLate
     }
 }
 

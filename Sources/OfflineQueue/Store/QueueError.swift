@@ -29,6 +29,8 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case notContiguous = "not-contiguous"
         /// A fact that is written once and never edited already has another value.
         case alreadySet = "already-set"
+        /// A strap is worn by another patient, or by none, than the one whom a change took for granted.
+        case strapChanged = "strap-changed"
         /// Samples wait that were not given up.
         case samplesWait = "samples-wait"
         /// A destination that samples are owned by cannot be removed beside them.
@@ -104,6 +106,8 @@ extension QueueError.Code {
             "Nothing was changed. List what the store knows and name one of those."
         case .notContiguous:
             "Nothing was settled. The samples stay pending; ask for the batch and settle it in order."
+        case .strapChanged:
+            "Nothing was changed. See whose it is (edge-gateway straps), and pair it again."
         case .alreadySet:
             "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
         case .invalidArgument:

@@ -7,7 +7,6 @@ struct RunStart: Sendable {
     var run: Int64
     var clock: BootClock
     var nextSample: Int64
-    var assignmentIDs: Set<Int64>
     var salvage: SalvageReport?
     /// The last sample whose row was checked; 0 if none was.
     var walkedThrough: Int64 = 0
@@ -55,7 +54,6 @@ struct RunStart: Sendable {
             run = db.lastInsertedRowID
         }
         try db.markStore()
-        assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
         let now = Instant(boot: boot, uptime: reading.uptime)
         if isFresh {
@@ -65,11 +63,13 @@ struct RunStart: Sendable {
                 ledgers[id] = KeptLedger(ledger: GapLedger(beginning: now.uptime))
             }
         }
-        for assignment in isFresh ? [] : try previous?.assignments(db) ?? [] {
-            let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime
-            guard let id = assignment["id"] as Int64?, assignment["ended_boot"] as Int64? == nil
-            else { continue }
-            ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
+        if let previous, !isFresh {
+            for assignment in try Row.fetchAll(
+                db, sql: "SELECT * FROM assignment WHERE ended_boot IS NULL")
+            {
+                let begin = try previous.closeLedger(db, of: assignment, resumedAt: now)
+                ledgers[assignment["id"] ?? 0] = KeptLedger(ledger: GapLedger(beginning: begin))
+            }
         }
         FaultPoint.ledgersClosed.reach()
     }

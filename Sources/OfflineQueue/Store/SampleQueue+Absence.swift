@@ -25,21 +25,6 @@ extension QueueError {
     }
 }
 
-extension Database {
-    /// The assignment of what came then from the sensor of this one: this one, unless it had ended.
-    func wearer(_ assignment: Int64, at instant: Instant) throws -> Int64? {
-        try Int64.fetchOne(
-            cachedStatement(
-                sql: """
-                    SELECT a.id FROM assignment a JOIN assignment t ON t.sensor = a.sensor
-                    WHERE t.id = ?1
-                        AND (a.ended_boot IS NULL OR (a.ended_boot, a.ended_uptime_us) > (?2, ?3))
-                        AND (a.id = ?1 OR (a.began_boot, a.began_uptime_us) <= (?2, ?3))
-                    ORDER BY a.id <> ?1 LIMIT 1
-                    """), arguments: [assignment, instant.boot, instant.uptime])
-    }
-}
-
 /// How a queue was closed.
 public enum QueueClosing: Sendable, Hashable {
     /// Everything is in the store.
@@ -134,15 +119,9 @@ extension SampleQueue {
                     through: segments.nextSample - 1, at: clock.read().wall) : nil,
             written: run.hasBegun ? { [ledgers] in ledgers.written($0) } : nil
         ) { repair.setAside(because: $0, uptime: uptime) }
-        let wearers: [Int64?]
+        var known = ledgers
         do {
-            wearers = try database.unsafeRead { [arrivals = buffer.arrivals] db in
-                try arrivals.map { arrival in
-                    try db.wearer(
-                        arrival.assignmentID,
-                        at: Instant(boot: begun.start.boot, uptime: arrival.uptime))
-                }
-            }
+            try database.unsafeRead { db in try known.keepKnown(db) }
         } catch {
             try? database.close()
             throw QueueError("begin run", error)
@@ -152,19 +131,14 @@ extension SampleQueue {
         let isNew = !run.hasBegun
         run.begin(begun.start)
         repair.begin(begun.start, begun.findings)
-        assignmentIDs = begun.start.assignmentIDs
         if isNew {
-            // The sidecar may have been of an older state.
-            buffer.reassign(wearers)
-            assignmentIDs.subtract(ledgers.kept.keys.filter { begun.start.ledgers[$0] == nil })
             segments = OpenSegments(nextSample: begun.start.nextSample)
-            ledgers.begin(begun.start.ledgers, isCurrent: buffer.isEmpty)
+            ledgers.begin(begun.start.ledgers)
         } else {
             // A commit of which nobody knows whether the store before has it gives the same numbers here.
             segments.restart(after: begun.start.nextSample - 1)
+            ledgers = known
         }
-        buffer.keep(only: assignmentIDs)
-        ledgers.keep(only: assignmentIDs)
         keepSidecar(begun.sidecar)
         nextSaving = .zero
         saveIfDue(uptime: uptime)

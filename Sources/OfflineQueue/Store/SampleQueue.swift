@@ -141,8 +141,6 @@ public actor SampleQueue {
     var ledgers: GapLedgers
     var deliveries = OpenDeliveries()
     var repair = StoreRepair()
-    /// Every assignment that the store knows.
-    var assignmentIDs: Set<Int64>
     var sidecar: KeptSidecar
     /// The broken store that is being saved; nil while no save is under way.
     var saving: Saving?
@@ -188,7 +186,6 @@ public actor SampleQueue {
             run.begin(begun.start)
             repair.begin(begun.start, begun.findings)
             segments = OpenSegments(nextSample: begun.start.nextSample)
-            assignmentIDs = begun.start.assignmentIDs
             ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptime)
             sidecar = KeptSidecar(uptime: started.uptime)
             sidecar.keep(begun.sidecar, besides: path, uptime: started.uptime)
@@ -208,7 +205,6 @@ public actor SampleQueue {
                     try RunStart(db, bootID: bootID, nonce: nonce, reading: started, isFresh: true)
                 }
             } catch { throw QueueError("begin run", error) }
-            assignmentIDs = start.assignmentIDs
             ledgers = GapLedgers(start.ledgers, aliveUptime: uptime)
         }
         self.run = run
@@ -228,6 +224,7 @@ public actor SampleQueue {
         var kept = ledgers
         try write("end run") { [run, walk = repair.walk, deliveries] db in
             try removeNotes(db, of: deliveries)
+            try kept.tellEvents(db, run)
             kept.endAll(at: uptime)
             try kept.write(db, run, uptime: uptime)
             try walk.store(db)

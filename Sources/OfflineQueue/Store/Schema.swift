@@ -128,6 +128,7 @@ enum Schema {
             ended_wall_us INTEGER,
             CHECK ((ended_boot IS NULL) = (ended_uptime_us IS NULL))
         ) STRICT;
+        CREATE INDEX assignment_sensor ON assignment(sensor);
         CREATE UNIQUE INDEX assignment_open ON assignment(sensor) WHERE ended_boot IS NULL;
         CREATE TRIGGER assignment_is_never_edited BEFORE UPDATE ON assignment
         WHEN old.sensor IS NOT new.sensor

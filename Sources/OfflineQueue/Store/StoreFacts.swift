@@ -22,8 +22,6 @@ public struct StoreFacts: Sendable, Hashable {
     public var taken: Uptime?
     /// When something recorded was last written; nil if nothing was in this run.
     public var committed: Uptime?
-    /// By assignment, when the newest frame arrived that this run has stored.
-    public var stored: [Int64: Uptime]
     /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
     /// The latest salvage of a broken store that was not acknowledged yet.
@@ -68,8 +66,7 @@ extension SampleQueue {
             isSalvaging: saving != nil,
             buffered: buffer.arrivals.count,
             oldestBuffered: buffer.arrivals.first?.uptime, taken: buffer.takenUptime,
-            committed: commits.committedUptime, stored: commits.storedUptimes,
-            refused: buffer.refusedCount,
+            committed: commits.committedUptime, refused: buffer.refusedCount,
             salvage: repair.salvage, saved: saving?.carried ?? 0,
             damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
             sidecarFault: sidecar.fault, clockStep: run.clock.steps.last,

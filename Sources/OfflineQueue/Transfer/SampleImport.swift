@@ -26,7 +26,6 @@ struct SampleImport: Sendable {
     /// Gaps that nobody can explain but by the broken store, which end where a sample was.
     private var found: [Int64: [Int64: [Uptime]]] = [:]
     private(set) var nextSample: Int64 = 0
-    private(set) var newAssignments: Set<Int64> = []
     var summary = ImportSummary()
 
     /// The last of the summary's unsure samples of each assignment, while they follow one another.
@@ -323,7 +322,6 @@ struct SampleImport: Sendable {
                 span.firstTime, run.boot, span.lastUptime, span.lastTime,
             ])
         assignments[place] = id
-        newAssignments.insert(id)
         return id
     }
 
@@ -407,5 +405,18 @@ extension Database {
                     SELECT EXISTS (SELECT 1 FROM erased_number
                         WHERE kind = 'assignment' AND number = ?)
                     """), arguments: [assignment]) ?? false
+    }
+
+    /// The assignment of what came then from the sensor of this one: this one, unless it had ended.
+    fileprivate func wearer(_ assignment: Int64, at instant: Instant) throws -> Int64? {
+        try Int64.fetchOne(
+            cachedStatement(
+                sql: """
+                    SELECT a.id FROM assignment a JOIN assignment t ON t.sensor = a.sensor
+                    WHERE t.id = ?1
+                        AND (a.ended_boot IS NULL OR (a.ended_boot, a.ended_uptime_us) > (?2, ?3))
+                        AND (a.id = ?1 OR (a.began_boot, a.began_uptime_us) <= (?2, ?3))
+                    ORDER BY a.id <> ?1 LIMIT 1
+                    """), arguments: [assignment, instant.boot, instant.uptime])
     }
 }

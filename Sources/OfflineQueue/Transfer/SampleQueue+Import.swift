@@ -147,7 +147,6 @@ extension SampleQueue {
             return work
         }
         segments.advance(to: done.nextSample)
-        assignmentIDs.formUnion(done.newAssignments)
         return done
     }
 }

@@ -162,14 +162,14 @@ import Testing
     @Test func aStrapThatAnotherPersonPairsMeanwhileStaysTheirs() async throws {
         let place = try await Place()
         let queue = place.gateway.queue
-        let refusal = await #expect(throws: ProblemReport.self) {
+        let refusal = await #expect(throws: QueueError.self) {
             try await place.pair {
                 _ = try await queue.pair(
                     address: Self.strap, details: SensorDetails(name: "bed 2"), enrollment: nil,
                     patient: "2")
             }
         }
-        #expect(refusal?.code == ProblemCode.strapChanged.rawValue)
+        #expect(refusal?.code == .strapChanged)
         #expect(try await place.patients() == ["2"])
         #expect(try await queue.sensors().map(\.details.name) == ["bed 2"])
         #expect(await place.gateway.recorder.recorded.isEmpty, "nothing goes to the wrong patient")
@@ -191,9 +191,9 @@ import Testing
         while await gateway.pairing.central.inspections < 2 { await Task.yield() }
         await place.bluez.setOnAir(Self.strap, true)
         let refusals = await [pairings[0].result, pairings[1].result].compactMap { result in
-            if case .failure(let error) = result { error as? ProblemReport } else { nil }
+            if case .failure(let error) = result { error as? QueueError } else { nil }
         }
-        #expect(refusals.map(\.code) == [ProblemCode.strapChanged.rawValue])
+        #expect(refusals.map(\.code) == [.strapChanged])
         #expect(try await place.patients().count == 1)
         #expect(await gateway.recorder.recorded.count == 1)
         #expect(await place.bluez.callCount("RemoveDevice") == 0)
@@ -205,10 +205,10 @@ import Testing
         let queue = place.gateway.queue
         let (sensor, _) = try await queue.pair(
             address: Self.strap, details: SensorDetails(), enrollment: nil, patient: "1")
-        let refusal = await #expect(throws: ProblemReport.self) {
+        let refusal = await #expect(throws: QueueError.self) {
             try await place.pair { try await queue.forgetSensor(sensor.id) }
         }
-        #expect(refusal?.code == ProblemCode.strapChanged.rawValue)
+        #expect(refusal?.code == .strapChanged)
         #expect(try await queue.sensors().isEmpty)
         #expect(try await place.patients().isEmpty)
         #expect(await place.gateway.recorder.recorded.isEmpty)
@@ -220,11 +220,10 @@ import Testing
         let place = try await Place()
         let (queue, recorder) = (place.gateway.queue, place.gateway.recorder)
         let (changing, identity) = ("60:00:00:00:00:01", "C0:00:00:00:00:02")
-        let (sensor, assignment) = try await queue.pair(
+        let (sensor, _) = try await queue.pair(
             address: changing, details: SensorDetails(), enrollment: nil, patient: "1")
         _ = try await queue.addSensor(address: identity)
-        await recorder.record(
-            address: changing, sensorID: sensor.id, assignmentID: assignment.id)
+        await recorder.record(address: changing, sensorID: sensor.id)
         await recorder.take([.renamed(from: changing, to: identity)])
         #expect(await recorder.address(of: sensor.id) == identity)
         _ = try await place.gateway.pairing.forget(address: changing)

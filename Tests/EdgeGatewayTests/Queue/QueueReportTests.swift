@@ -265,19 +265,23 @@ import Testing
     private static func unbound(_ name: String = "Ada") -> UnboundReport {
         UnboundReport(
             assignment: 3, sensor: 1, address: "…00:01", name: name, first: noon,
-            last: noon + 3_600, samples: 120, recording: false)
+            last: noon + 3_600, samples: 120, recording: false, unsure: false)
     }
 
     @Test func samplesWithoutAnEnrollmentReadLikeThis() {
         var other = Self.unbound("")
         (other.assignment, other.samples, other.recording) = (12, 5, true)
         (other.first, other.last) = (nil, nil)
+        var unsure = Self.unbound()
+        (unsure.assignment, unsure.samples, unsure.unsure) = (13, 2, true)
         #expect(
-            QueueText.unbound([Self.unbound(), other], .utc) == """
+            QueueText.unbound([Self.unbound(), other, unsure], .utc) == """
                 NUMBER  SAMPLES  FROM (UTC)        TO                PATIENT  STRAP
                 3       120      2026-12-01 12:00  2026-12-01 13:00  -        Ada …00:01
                 12 *    5        unknown           unknown           -        …00:01
+                13 ?    2        2026-12-01 12:00  2026-12-01 13:00  -        Ada …00:01
                 * records: edge-gateway pair STRAP gives them to an enrollment, too
+                ? nobody knows for certain who wore the strap then
                 """)
     }
 
@@ -289,6 +293,11 @@ import Testing
                 will be sent through e1, as those of the patient 40001.
                 This cannot be undone. Continue?
                 """)
+        var unsure = Self.unbound()
+        unsure.unsure = true
+        #expect(
+            QueueAssignCommand.question(unsure, "e1", patient: "40001", .utc).contains(
+                "Nobody knows for certain who wore the strap then."))
         var worn = Self.unbound("Ada\n120 samples of nobody")
         worn.recording = true
         worn.first = nil

@@ -100,9 +100,9 @@ import Testing
                 terms.system = "influx"
                 enrollments.append(try await fixture.queue.enroll(terms).id)
             }
+            let strap = try await fixture.queue.addSensor(address: "C0:00:00:00:00:01")
             for enrollment in enrollments {
-                _ = try await fixture.queue.pair(
-                    address: "C0:00:00:00:00:01", details: SensorDetails(), enrollment: enrollment)
+                try await fixture.queue.assign(sensor: strap.id, enrollment: enrollment)
             }
             try await fixture.serving([fixture.control()]) {
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }

@@ -51,7 +51,7 @@ struct BacklogTests {
         for hour in UInt8(0)..<3 {
             try await queue.beat(rare.assignment, bpm: hour, clock)
             let reading = clock.read()
-            let arrival = Arrival(assignmentID: busy.assignment.id, at: reading, frame: [0, 60])
+            let arrival = Arrival(sensorID: busy.assignment.sensorID, at: reading, frame: [0, 60])
             try await queue.append(contentsOf: (0..<5_000).map { _ in arrival })
         }
         try await queue.flush()

@@ -120,12 +120,17 @@ struct GapRun {
         let isRefused = await queue.health().buffered >= settings.bufferedSamplesMax
         let reading = clock.read()
         try await queue.append(
-            Arrival(assignmentID: assignment, at: reading, frame: [0, 60], fault: fault))
+            Arrival(sensorID: sensor(of: assignment), at: reading, frame: [0, 60], fault: fault))
         noteOffset()
         lines[assignment]?.run?.entries.append(
             (reading.uptime.microseconds, isRefused ? .refused : .frame))
         if !isRefused { taken.append(reading.uptime.microseconds) }
         if fault != nil { faulty.insert(reading.uptime.microseconds) }
+    }
+
+    /// The sensor of an assignment that is open.
+    private func sensor(of assignment: Int64) -> Int64 {
+        open.first { $0.value == assignment }?.key ?? 0
     }
 
     mutating func anAssignment() -> Int64? {
@@ -162,7 +167,7 @@ struct GapRun {
             nil, nil, .linkLost, .outOfRange, .connecting, .adapterDown, .daemonGone, .noContact,
         ]
         let cause = causes.randomElement(using: &random) ?? nil
-        await queue.note(cause, of: assignment, at: Uptime(microseconds: now))
+        await queue.note(cause, of: sensor(of: assignment), at: Uptime(microseconds: now))
         let now = now
         lines[assignment]?.run?.entries.append((now, .note(cause)))
         lines[assignment]?.run?.noted = cause

@@ -24,9 +24,9 @@ struct LedgerDeliveryTests {
     ) async throws {
         try await beat(queue, worn, 5)
         await queue.note(
-            cause, of: worn.assignment.id, at: clock.read().uptime - .seconds(1))
+            cause, of: worn.assignment.sensorID, at: clock.read().uptime - .seconds(1))
         clock.advance(seconds: seconds)
-        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptime)
+        await queue.note(nil, of: worn.assignment.sensorID, at: clock.read().uptime)
         try await beat(queue, worn, 5)
     }
 

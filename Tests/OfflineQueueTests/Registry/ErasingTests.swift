@@ -22,7 +22,8 @@ struct ErasingTests {
                 let mark = marks[UInt8(index + 1)] ?? []
                 try await queue.append(
                     Arrival(
-                        assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 70] + mark,
+                        sensorID: worn.assignment.sensorID, at: clock.read(),
+                        frame: [0, 70] + mark,
                         fault: number == 50 ? "fault" : nil))
             }
             clock.advance(seconds: number == 30 ? 60 : 1)
@@ -228,7 +229,7 @@ struct ErasingTests {
             let frame = [0, 70] + (Self.marks[UInt8(index + 1)] ?? [])
             for _ in 0..<12_000 {
                 try await queue.append(
-                    Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: frame))
+                    Arrival(sensorID: worn.assignment.sensorID, at: clock.read(), frame: frame))
                 clock.advance(seconds: 0.1)
             }
         }

@@ -44,7 +44,8 @@ struct HandOverTests {
     }
 
     /// Any history of pairing, handing over, ending, binding late, re-enrolling, dying letters and
-    /// restarts: each frame goes to the patient who wore the strap when it came, and to no other.
+    /// restarts, and frames that are under way meanwhile: each goes to the patient who wore the strap when it was sent, and
+    /// to no other.
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func eachFrameGoesToThePatientWhoWoreTheStrap(seed: UInt64) async throws {
         var run = try await HandOverRun(seed: seed)
@@ -77,6 +78,8 @@ private struct HandOverRun {
     var assignmentOf: [UInt32: Int64] = [:]
     var received: [UInt32: Owner] = [:]
     var number: UInt32 = 0
+    /// Frames that the strap has sent and the queue has not got yet.
+    var underWay: [Arrival] = []
 
     init(seed: UInt64) async throws {
         random = SeededRandom(seed: seed)
@@ -100,7 +103,8 @@ private struct HandOverRun {
             worn = nil
         case 14: try await bindLate()
         case 15: try await reEnroll()
-        case 16..<19: try await deliver()
+        case 16..<18: try await deliver()
+        case 18: try await arrive()
         default:
             try await queue.close()
             queue = try await store.open(clock)
@@ -108,15 +112,20 @@ private struct HandOverRun {
     }
 
     private mutating func record() async throws {
-        guard let worn else { return }
         for _ in 0..<Int.random(in: 1...9, using: &random) {
-            let bytes = withUnsafeBytes(of: number) { Array($0) }
-            try await queue.append(
-                Arrival(assignmentID: worn.id, at: clock.read(), frame: bytes))
+            let bytes = withUnsafeBytes(of: worn == nil ? UInt32.max : number) { Array($0) }
+            underWay.append(Arrival(sensorID: strap, at: clock.read(), frame: bytes))
+            clock.advance(seconds: 1)
+            guard let worn else { continue }
             assignmentOf[number] = worn.id
             number += 1
-            clock.advance(seconds: 1)
         }
+        if Bool.random(using: &random) { try await arrive() }
+    }
+
+    private mutating func arrive() async throws {
+        try await queue.append(contentsOf: underWay)
+        underWay = []
     }
 
     private mutating func assign() async throws {
@@ -186,6 +195,7 @@ private struct HandOverRun {
 
     /// Everything that belongs to a patient is delivered; the rest belongs to none.
     mutating func finish() async throws {
+        try await arrive()
         try await queue.flush()
         for delivery in [1, 2] as [Int64] {
             try await queue.setState(enrollment: delivery, .active)

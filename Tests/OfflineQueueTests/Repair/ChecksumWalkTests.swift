@@ -61,7 +61,7 @@ struct ChecksumWalkTests {
         let (queue, worn) = try await worn(rows: 450)
         let frame: [UInt8] = [0, 77, 0xDE, 0xAD, 0xBE, 0xEF]
         try await queue.append(
-            Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: frame))
+            Arrival(sensorID: worn.assignment.sensorID, at: clock.read(), frame: frame))
         try await queue.flush()
         try await queue.emptyLog()
         let file = try Data(contentsOf: URL(fileURLWithPath: store.path))

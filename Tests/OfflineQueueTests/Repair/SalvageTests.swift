@@ -182,7 +182,8 @@ struct SalvageTests {
         let before = try notes()
         let second = try await queue.enroll(.example("second", patient: "p-9"))
         let (_, assignment) = try await queue.pair(
-            address: worn.sensor.address, details: worn.sensor.details, enrollment: second.id)
+            address: worn.sensor.address, details: worn.sensor.details, enrollment: second.id,
+            insteadOf: worn.assignment.id)
         try await queue.abandon()
         for (url, data) in before { try data.write(to: url) }
         try change(18) { _ in 3 }
@@ -343,7 +344,7 @@ struct SalvageTests {
             let frame = [0, 72] + (2..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
             try await queue.append(
                 Arrival(
-                    assignmentID: worn.assignment.id, at: clock.read(), frame: frame))
+                    sensorID: worn.assignment.sensorID, at: clock.read(), frame: frame))
             clock.advance(seconds: 1)
         }
         let lengths = [20, 300, 420, 440, 470, 512]
@@ -822,7 +823,8 @@ struct SalvageTests {
         let before = try notes()
         let second = try await queue.enroll(.example("second", patient: "p-9"))
         let (_, assignment) = try await queue.pair(
-            address: worn.sensor.address, details: worn.sensor.details, enrollment: second.id)
+            address: worn.sensor.address, details: worn.sensor.details, enrollment: second.id,
+            insteadOf: worn.assignment.id)
         try await queue.emptyLog()
         try await queue.abandon()
         for (url, data) in before { try data.write(to: url) }
@@ -892,7 +894,7 @@ struct SalvageWorld: Sendable {
             }
             try await queue.append(
                 Arrival(
-                    assignmentID: worn[0].assignment.id, at: clock.read(), frame: [1],
+                    sensorID: worn[0].assignment.sensorID, at: clock.read(), frame: [1],
                     fault: "heartRateTruncated"))
             try await queue.flush()
             if run == 1 { try await settle(queue) }

@@ -26,7 +26,7 @@ struct BoundsTests {
         for number in numbers {
             let bytes = [0, UInt8(number & 0xFF), UInt8(number >> 8 & 0xFF)]
             try await queue.append(
-                Arrival(assignmentID: assignment.id, at: clock.read(), frame: bytes))
+                Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: bytes))
             clock.advance(seconds: 1)
         }
         try await queue.flush()
@@ -162,7 +162,7 @@ struct BoundsTests {
         let worn = try await Worn(queue)
         let count = SampleQueue.undecodableKeptMax + 1_234
         let arrival = Arrival(
-            assignmentID: worn.assignment.id, at: clock.read(), frame: [], fault: "empty")
+            sensorID: worn.assignment.sensorID, at: clock.read(), frame: [], fault: "empty")
         for _ in 0..<count { try await queue.append(arrival) }
         try await queue.flush()
         let rows = try store.number("SELECT count(*) FROM undecodable")

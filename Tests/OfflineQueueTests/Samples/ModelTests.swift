@@ -105,7 +105,7 @@ private struct ModelRun {
         let count = Int.random(in: 1...30, using: &random)
         for _ in 0..<count {
             guard
-                let (_, assignment) = open.sorted(by: { $0.key < $1.key })
+                let (sensor, assignment) = open.sorted(by: { $0.key < $1.key })
                     .randomElement(using: &random)
             else { return "append nothing" }
             clock.advance(seconds: Double.random(in: 0..<0.4, using: &random))
@@ -122,7 +122,7 @@ private struct ModelRun {
                     isDecodable: isDecodable))
             try await queue.append(
                 Arrival(
-                    assignmentID: assignment, at: reading, frame: bytes,
+                    sensorID: sensor, at: reading, frame: bytes,
                     fault: isDecodable ? nil : "fault"))
         }
         return "append \(count)"

@@ -241,7 +241,7 @@ struct AbsenceTests {
             let disk = try BadDisk(store.directory, seed: 1)
             let queue = try await store.open(clock)
             let worn = try await Worn(queue)
-            let id = worn.assignment.id
+            let (id, strap) = (worn.assignment.id, worn.sensor.id)
             var isRefused = false
             for round in 0..<2 {
                 for bpm in UInt8(0)..<20 {
@@ -249,10 +249,10 @@ struct AbsenceTests {
                     clock.advance(seconds: bpm == 9 ? 30 : 1)
                 }
                 try await queue.append(
-                    Arrival(assignmentID: id, at: clock.read(), frame: [], fault: "e"))
+                    Arrival(sensorID: strap, at: clock.read(), frame: [], fault: "e"))
                 clock.advance(seconds: 1)
                 if round == 1 {
-                    await queue.note(.linkLost, of: id, at: clock.read().uptime)
+                    await queue.note(.linkLost, of: strap, at: clock.read().uptime)
                     disk.fail(fault, after: changes)
                 }
                 isRefused = (try? await queue.flush()) == nil

@@ -225,9 +225,9 @@ struct EvidenceTests {
             try await queue.beat(worn.assignment, bpm: bpm, clock)
             clock.advance(seconds: 1)
         }
-        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptime)
+        await queue.note(.linkLost, of: worn.assignment.sensorID, at: clock.read().uptime)
         clock.advance(seconds: 100)
-        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptime)
+        await queue.note(nil, of: worn.assignment.sensorID, at: clock.read().uptime)
         for bpm in UInt8(100)..<200 {
             try await queue.beat(worn.assignment, bpm: bpm, clock)
             clock.advance(seconds: 1)

@@ -84,7 +84,7 @@ struct FaultyDiskTests {
             for _ in 0..<Int.random(in: 1...80, using: &random) {
                 let bytes = [0, UInt8(counter & 0xFF), UInt8(counter >> 8)]
                 try await queue.append(
-                    Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: bytes))
+                    Arrival(sensorID: worn.assignment.sensorID, at: clock.read(), frame: bytes))
                 taken.append(counter)
                 counter += 1
                 clock.advance(seconds: 0.2)

@@ -21,7 +21,7 @@ enum GoldenStore {
             }
         }
         try await queue.append(
-            Arrival(assignmentID: worn.id, at: clock.read(), frame: [1], fault: "truncated"))
+            Arrival(sensorID: worn.sensorID, at: clock.read(), frame: [1], fault: "truncated"))
         try await queue.flush()
         try await queue.beginRequest(enrollment: delivery)
         let batch = try await queue.nextBatch(enrollment: delivery, limit: 10)

@@ -53,12 +53,12 @@ enum KilledWriter {
         var number = UInt32(first)
         for step in 0..<steps {
             let uptime = clock.read().uptime.microseconds
-            await queue.note(.linkLost, of: assignment.id, at: Uptime(microseconds: uptime))
+            await queue.note(.linkLost, of: assignment.sensorID, at: Uptime(microseconds: uptime))
             clock.advance(seconds: 5)
             for _ in 0..<stepSamples {
                 let frame = [UInt8(assignment.enrollmentID ?? 0)] + bytes(number)
                 try await queue.append(
-                    Arrival(assignmentID: assignment.id, at: clock.read(), frame: frame))
+                    Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: frame))
                 number += 1
                 clock.advance(seconds: 0.1)
             }

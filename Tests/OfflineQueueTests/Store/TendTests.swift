@@ -42,7 +42,8 @@ struct TendTests {
         for _ in 0..<1200 {
             let reading = clock.read()
             if reading.uptime >= nextFrame {
-                kept.append(Arrival(assignmentID: worn.assignment.id, at: reading, frame: [0, 70]))
+                kept.append(
+                    Arrival(sensorID: worn.assignment.sensorID, at: reading, frame: [0, 70]))
                 arrivals.append(reading.uptime)
                 nextFrame = nextFrame + .milliseconds(Int(pause * 1000))
             }
@@ -81,7 +82,8 @@ struct TendTests {
         for tick in 0..<6000 {
             let reading = clock.read()
             if tick % 6 == 0 {
-                kept.append(Arrival(assignmentID: worn.assignment.id, at: reading, frame: [0, 70]))
+                kept.append(
+                    Arrival(sensorID: worn.assignment.sensorID, at: reading, frame: [0, 70]))
             }
             if reading.uptime >= next { next = await queue.tend().next }
             if tick % 25 == Int(handOver * 50) {

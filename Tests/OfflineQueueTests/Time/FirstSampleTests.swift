@@ -15,7 +15,7 @@ struct FirstSampleTests {
         clock.advance(seconds: 4)
         for _ in 0..<2 {
             try await queue.append(
-                Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: [0x00, 70]))
+                Arrival(sensorID: worn.assignment.sensorID, at: clock.read(), frame: [0x00, 70]))
             clock.advance(seconds: 1)
         }
         try await queue.flush()

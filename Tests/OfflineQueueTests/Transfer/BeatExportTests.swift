@@ -139,7 +139,7 @@ struct BeatExportTests {
         for _ in 0..<count {
             try await queue.append(
                 Arrival(
-                    assignmentID: assignment.id, at: clock.read(), frame: [0x10, 60, 0x00, 0x04],
+                    sensorID: assignment.sensorID, at: clock.read(), frame: [0x10, 60, 0x00, 0x04],
                     flags: 0))
             clock.advance(seconds: 1)
         }

@@ -43,7 +43,7 @@ extension TransferSuite {
             for bpm in UInt8(60)..<160 {
                 try await queue.append(
                     Arrival(
-                        assignmentID: assignment.id, at: clock.read(),
+                        sensorID: assignment.sensorID, at: clock.read(),
                         frame: [0x10, bpm, 0x00, 0x03], flags: UInt32(number)))
                 clock.advance(seconds: 1)
             }

@@ -96,7 +96,7 @@ struct DeliveryFixture {
             clock.advance(by: .seconds(1))
             try await queue.append(contentsOf: [
                 Arrival(
-                    assignmentID: assignment.id, at: clock.read(),
+                    sensorID: assignment.sensorID, at: clock.read(),
                     frame: frame ?? [0x00, UInt8(60 + number % 60)])
             ])
         }

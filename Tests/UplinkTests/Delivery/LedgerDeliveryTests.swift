@@ -63,7 +63,7 @@ private actor LedgerDestination: Destination {
         let queue: SampleQueue
         let destination: LedgerDestination
         let runner: DeliveryRunner
-        private(set) var assignments: [Int64] = []
+        private(set) var assignments: [Assignment] = []
 
         /// Straps of which there is data, a silence of a minute, and data.
         init(
@@ -81,14 +81,14 @@ private actor LedgerDestination: Destination {
                 let sensor = try await queue.addSensor(
                     address: "A0:9E:1A:00:00:0\(strap)", details: SensorDetails())
                 assignments.append(
-                    try await queue.assign(sensor: sensor.id, enrollment: enrollment.id).id)
+                    try await queue.assign(sensor: sensor.id, enrollment: enrollment.id))
             }
             for pause in pauses {
                 clock.advance(by: .seconds(pause))
                 let now = clock.read()
                 try await queue.append(
                     contentsOf: assignments.map {
-                        Arrival(assignmentID: $0, at: now, frame: [0, 60])
+                        Arrival(sensorID: $0.sensorID, at: now, frame: [0, 60])
                     })
             }
             try await queue.flush()
@@ -151,7 +151,7 @@ private actor LedgerDestination: Destination {
     /// The ledger of all patients stopped for good when the server did not know one of them.
     @Test func aPatientWhomTheServerDoesNotKnowHoldsUpTheOwnLedgerAlone() async throws {
         let scene = try await Scene(straps: 3)
-        let unknown = scene.assignments[1]
+        let unknown = scene.assignments[1].id
         await scene.destination.know(allBut: unknown)
         _ = await scene.runner.advance()
         let fault = "gaps are not taken: the patient is unknown"

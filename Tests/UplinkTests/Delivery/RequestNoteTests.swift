@@ -47,7 +47,7 @@ private actor NoteReadingDestination: Destination {
             address: "A0:9E:1A:00:00:01", details: SensorDetails())
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         try await queue.append(contentsOf: [
-            Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+            Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: [0, 60])
         ])
         try await queue.flush()
         return (queue, enrollment)

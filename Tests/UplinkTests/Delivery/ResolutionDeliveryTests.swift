@@ -68,7 +68,7 @@ private final class Gateway {
     private let resolution: Resolution
     private(set) var queue: SampleQueue
     private var enrollment: Enrollment
-    private(set) var assignments: [Int64] = []
+    private(set) var assignments: [Assignment] = []
     private var runner: DeliveryRunner
     /// The measurements that are to go out, by sensor.
     private(set) var measured: [Int64: [(time: UTC, HeartRateMeasurement)]] = [:]
@@ -88,7 +88,7 @@ private final class Gateway {
             let sensor = try await queue.addSensor(
                 address: "A0:9E:1A:00:00:0\(number)", details: SensorDetails())
             let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
-            assignments.append(assignment.id)
+            assignments.append(assignment)
         }
         destination = RecordingDestination(seed: seed, trouble: trouble)
         runner = Self.runner(enrollment, queue, destination, clock, nil)
@@ -132,7 +132,7 @@ private final class Gateway {
     func record(_ frame: [UInt8], sensor: Int) async throws {
         let now = clock.read()
         try await queue.append(contentsOf: [
-            Arrival(assignmentID: assignments[sensor], at: now, frame: frame)
+            Arrival(sensorID: assignments[sensor].sensorID, at: now, frame: frame)
         ])
         let measurement = try HeartRateMeasurement(frame: frame)
         if Plausibility.judge(measurement).isEmpty {
@@ -255,7 +255,7 @@ private final class Gateway {
         for second in 0..<30 {
             try await delivery.queue.append(contentsOf: [
                 Arrival(
-                    assignmentID: delivery.assignment.id,
+                    sensorID: delivery.assignment.sensorID,
                     at: untrusted.read().at(untrusted.read().uptime + .seconds(second)),
                     frame: [0, 60])
             ])
@@ -321,21 +321,20 @@ private final class Gateway {
 
     @Test func twentySensorsOfOneDeliveryDoNotWaitForEachOther() async throws {
         let delivery = try await DeliveryFixture(samples: 0, resolution: .sixtySeconds)
-        var assignments = [delivery.assignment.id]
+        var assignments = [delivery.assignment]
         for number in 0..<39 {
             let sensor = try await delivery.queue.addSensor(
                 address: "A0:9E:1A:00:01:\(number + 10)", details: SensorDetails())
             assignments.append(
                 try await delivery.queue.assign(
-                    sensor: sensor.id, enrollment: delivery.enrollment.id
-                ).id)
+                    sensor: sensor.id, enrollment: delivery.enrollment.id))
         }
         for _ in 0..<70 {
             delivery.clock.advance(by: .seconds(1))
             let now = delivery.clock.read()
             try await delivery.queue.append(
                 contentsOf: assignments.map {
-                    Arrival(assignmentID: $0, at: now, frame: [0, 70])
+                    Arrival(sensorID: $0.sensorID, at: now, frame: [0, 70])
                 })
         }
         try await delivery.drain()

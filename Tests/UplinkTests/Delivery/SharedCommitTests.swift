@@ -158,7 +158,7 @@ import Testing
             // Twenty ticks a second: the straps' frames lie an eighth of a second apart.
             for (number, delivery) in deliveries.enumerated() where ticks % 20 == number * 5 / 2 {
                 gathered.append(
-                    Arrival(assignmentID: delivery.assignment.id, at: reading, frame: [0, 70]))
+                    Arrival(sensorID: delivery.assignment.sensorID, at: reading, frame: [0, 70]))
             }
             // As a timer that is a little late.
             if reading.uptime >= nextTend + .milliseconds(20) { nextTend = await queue.tend().next }

@@ -62,7 +62,7 @@ import Testing
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         try await queue.append(contentsOf: [
-            Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+            Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: [0, 60])
         ])
         try await queue.flush()
         let destination = try KindFixture.make(kind).make(

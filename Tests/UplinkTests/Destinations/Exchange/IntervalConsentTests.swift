@@ -169,7 +169,7 @@ struct IntervalConsentTests {
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         try await queue.append(contentsOf: [
-            Arrival(assignmentID: assignment.id, at: clock.read(), frame: Self.frame)
+            Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: Self.frame)
         ])
         try await queue.flush()
         let runner = DeliveryRunner(

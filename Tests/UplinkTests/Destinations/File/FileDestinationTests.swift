@@ -271,7 +271,7 @@ import Testing
         for _ in 0..<250 {
             clock.advance(by: .seconds(1))
             try await queue.append(contentsOf: [
-                Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+                Arrival(sensorID: assignment.sensorID, at: clock.read(), frame: [0, 60])
             ])
         }
         try await queue.flush()

@@ -1,0 +1,130 @@
+import Basics
+import GRDB
+
+/// Who wears which strap, and from when until when: the assignments that the store has at one transaction.
+///
+/// A frame carries its strap and its time, never a patient. This alone says whose it is, at the commit, in the
+/// transaction that stores it: whatever became of an assignment while a frame was under way, it goes to the one whose
+/// time it was sent in.
+struct Wearing {
+    /// Whose a frame is.
+    enum Owner: Hashable {
+        /// This assignment's.
+        case assignment(Int64)
+        /// The strap changed hands within the uncertainty of the frame's time, which is then a person's to decide. The
+        /// first of the two ended then.
+        case uncertain(since: Uptime)
+        /// Nobody wore the strap, as far as the store knows.
+        case nobody
+    }
+
+    private struct Interval {
+        let assignment: Int64
+        /// The least possible one if it began before this boot.
+        let begin: Uptime
+        /// Nil while it is open.
+        let end: Uptime?
+
+        /// Frames that may be of either one of two are kept in an assignment that lasts no time.
+        var isEmpty: Bool { end.map { $0 <= begin } ?? false }
+
+        func contains(_ uptime: Uptime) -> Bool {
+            begin <= uptime && end.map { uptime < $0 } ?? true
+        }
+
+        func overlaps(_ first: Uptime, _ last: Uptime) -> Bool {
+            begin <= last && end.map { first < $0 } ?? true
+        }
+    }
+
+    private let db: Database
+    private let boot: Int64
+    /// By sensor, in the order of the assignments.
+    private var intervals: [Int64: [Interval]] = [:]
+
+    /// Those of the boot with this row; `db` must be in one transaction as long as this value is used.
+    init(_ db: Database, boot: Int64) {
+        self.db = db
+        self.boot = boot
+    }
+
+    /// Whose a frame of this sensor is that was sent at `uptime`. If that is not the time of its arrival, it may be
+    /// wrong by `uncertainty`.
+    mutating func owner(
+        of sensor: Int64, at uptime: Uptime, uncertainty: Duration? = nil
+    ) throws -> Owner {
+        let known = try intervals(of: sensor)
+        // An import may have given times of this boot to assignments of its own, which come after.
+        let exact = known.first { $0.contains(uptime) }
+        guard let uncertainty else { return exact.map { .assignment($0.assignment) } ?? .nobody }
+        let possible = known.filter { $0.overlaps(uptime - uncertainty, uptime + uncertainty) }
+        if possible.count > 1, let end = possible[0].end { return .uncertain(since: end) }
+        if let exact { return .assignment(exact.assignment) }
+        // The first frame heard of a strap begins its assignment, and may be dated before its arrival.
+        guard let only = possible.first, uptime < only.begin else { return .nobody }
+        return .assignment(only.assignment)
+    }
+
+    /// The assignment that stores a frame; nil if nobody wore its strap. Frames that may be of either of two get one
+    /// without an enrollment, which a person gives to the right one.
+    mutating func assignment(for arrival: Arrival) throws -> Int64? {
+        switch try owner(
+            of: arrival.sensorID, at: arrival.uptime, uncertainty: arrival.uncertainty)
+        {
+        case .assignment(let id): id
+        case .uncertain(let change): try db.unsureAssignment(arrival.sensorID, boot: boot, change)
+        case .nobody: nil
+        }
+    }
+
+    /// The assignment of a sensor at an uptime.
+    mutating func assignment(of sensor: Int64, at uptime: Uptime) throws -> Int64? {
+        guard case .assignment(let id) = try owner(of: sensor, at: uptime) else { return nil }
+        return id
+    }
+
+    private mutating func intervals(of sensor: Int64) throws -> [Interval] {
+        if let known = intervals[sensor] { return known }
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT id, iif(began_boot = ?2, began_uptime_us, NULL), ended_uptime_us
+                    FROM assignment
+                    WHERE sensor = ?1 AND (ended_boot IS NULL OR ended_boot = ?2)
+                    ORDER BY id
+                    """), arguments: [sensor, boot])
+        let found = rows.map { row in
+            Interval(
+                assignment: row[0] ?? 0, begin: row[1] ?? Uptime(microseconds: .min),
+                end: row[2])
+        }.filter { !$0.isEmpty }
+        intervals[sensor] = found
+        return found
+    }
+}
+
+extension Database {
+    /// The assignment of frames that were sent when a sensor changed hands, nobody knows on which side; made with the
+    /// first of them.
+    fileprivate func unsureAssignment(
+        _ sensor: Int64, boot: Int64, _ change: Uptime
+    ) throws -> Int64 {
+        let known = try Int64.fetchOne(
+            cachedStatement(
+                sql: """
+                    SELECT id FROM assignment WHERE sensor = ? AND began_boot = ?2 AND ended_boot = ?2
+                        AND began_uptime_us = ?3 AND ended_uptime_us = ?3
+                    """), arguments: [sensor, boot, change])
+        if let known { return known }
+        let id = try nextNumber(of: "assignment")
+        try execute(
+            sql: """
+                INSERT INTO assignment (id, sensor, began_boot, began_uptime_us, began_wall_us,
+                    ended_boot, ended_uptime_us, ended_wall_us)
+                SELECT ?1, sensor, ended_boot, ended_uptime_us, ended_wall_us, ended_boot,
+                    ended_uptime_us, ended_wall_us
+                FROM assignment WHERE sensor = ?2 AND ended_boot = ?3 AND ended_uptime_us = ?4 LIMIT 1
+                """, arguments: [id, sensor, boot, change])
+        return id
+    }
+}

@@ -1,0 +1,105 @@
+import Basics
+import BlueZ
+import GATTHeartRate
+import OfflineQueue
+
+/// Which straps are recorded. Who wears them is not known here: the store says whose a frame is by its time.
+extension Recorder {
+    /// Keeps the frames of a strap that is not recorded, from now on: an assignment may begin with them.
+    ///
+    /// Returns whether they are kept because of this call: its caller calls ``abandonPairing(_:)`` if the pairing comes
+    /// to nothing.
+    public func beginPairing(_ address: String) -> Bool {
+        guard sessions[address] == nil, heard[address] == nil else { return false }
+        heard[address] = HeardFrames(of: address, since: clock.read().uptime)
+        return true
+    }
+
+    /// The strap that had this address when its pairing began is not paired: what was heard of it is nobody's.
+    public func abandonPairing(_ address: String) {
+        heard = heard.filter { $0.value.address != address }
+    }
+
+    /// When the first frame came of a strap that is being paired since `begun`: an assignment may begin with it. Nil if
+    /// none came.
+    ///
+    /// Frames from before are kept because somebody else pairs it as well. They are nobody's.
+    public func firstFrame(of address: String, pairedSince begun: Uptime) -> Uptime? {
+        heard[address]?.frames.first { $0.uptime >= begun }?.uptime
+    }
+
+    /// The last measurement with a rate that a heart can have: the proof of life.
+    public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
+        measurements(of: address).first {
+            Plausibility.judge($0).isDisjoint(with: .withoutRate)
+        }
+    }
+
+    /// The last measurement, whatever its rate.
+    public func lastMeasurement(of address: String) -> HeartRateMeasurement? {
+        measurements(of: address).first { _ in true }
+    }
+
+    private func measurements(of address: String) -> some Sequence<HeartRateMeasurement> {
+        [sessions[address]?.latest].compactMap { $0 }
+            + (heard[address]?.frames ?? []).reversed().compactMap {
+                try? HeartRateMeasurement(frame: $0.bytes, policy: policy)
+            }
+    }
+
+    /// Somebody else wears a strap from now on.
+    public func changeHands(of address: String) { sessions[address]?.changeHands() }
+
+    /// Stores what a strap sends from now on, and before it what was heard of it during its pairing. Does nothing if it
+    /// is recorded already.
+    ///
+    /// Returns false if it is recorded under a newer address, which the store has not taken.
+    @discardableResult
+    public func record(address: String, sensorID: Int64) async -> Bool {
+        guard addressesToStore[sensorID] == nil else { return false }
+        guard sessions[address] == nil else { return true }
+        let now = clock.read()
+        var session = SensorSession(
+            sensorID: sensorID, needsContact: needsContact, began: now.uptime)
+        if let change = links[address] { _ = session.silence.follow(change) }
+        _ = session.silence.follow(isHung: isHung)
+        var arrivals: [Arrival] = []
+        let frames = heard.removeValue(forKey: address)?.frames ?? []
+        for frame in frames {
+            arrivals += session.follow(linkMadeAt: frame.linked, now, policy)
+            arrivals += session.take(frame.bytes, uptime: frame.uptime, now: now, policy: policy)
+        }
+        arrivals += session.follow(linkMadeAt: linkBegins[address], now, policy)
+        // Once the daemon leaves, nothing waits for the next frame.
+        if isStopping { arrivals += session.release(now: now, policy: policy) }
+        sessions[address] = session
+        await append(arrivals)
+        await tellIntake(of: address, at: now.uptime)
+        await noteSilence(of: address, at: now.uptime)
+        settleIntakes()
+        return true
+    }
+
+    /// Whether all that a strap has sent by now is in the queue, or is sure to come: bluetoothd does not hang, and has
+    /// handed over what it kept.
+    public func hasCome(from address: String) async -> Bool {
+        switch links[address]?.state {
+        // Frames that bluetoothd keeps while it hangs were sent before; it may not have ended the link yet.
+        case .streaming, .draining:
+            guard !isHung else { return false }
+            return await central.hasHandedOver()
+        default: return true
+        }
+    }
+
+    /// Stores nothing more of this strap, to which the radio has no link any more.
+    public func forget(_ address: String) async {
+        // Frames that are under way were sent while it was worn.
+        await catchUp()
+        let arrivals = sessions[address]?.release(now: clock.read(), policy: policy) ?? []
+        sessions[address] = nil
+        links[address] = nil
+        heard[address] = nil
+        await append(arrivals)
+    }
+}
