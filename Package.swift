@@ -275,7 +275,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            path: "Tests/Simulation", swiftSettings: settings),
+            path: "Tests/Simulation", exclude: ["Mutations"], swiftSettings: settings),
         .testTarget(
             name: "ConformanceTests",
             dependencies: ["Basics", "EdgeGateway", "OfflineQueue", "Testbed", "Uplink"],

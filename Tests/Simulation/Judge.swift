@@ -16,6 +16,14 @@ struct Judge {
     /// For how long nothing may flow before status says something, µs.
     private static let unnoticed: Int64 = 150 * World.second
     private static let undelivered: Int64 = 330 * World.second
+    /// Items of status that are about what is stored already: none of them says that a strap is silent.
+    private static let ofDeliveries: Set<String> = [
+        "clock-untrusted", "consent-missing", "dead-letters", "delivery-held", "delivery-stalled",
+        "enroll-again",
+        "exchange-unreachable", "falling-behind", "not-enrolled", "patient-held",
+    ]
+    /// How the names of items begin that are about straps: none of them says that nothing arrives.
+    private static let ofStraps = ["strap-", "bluetoothd-", "no-adapter", "radio-"]
 
     private let world: World
     private let truth: Truth
@@ -101,9 +109,11 @@ struct Judge {
     // MARK: - Status
 
     private mutating func lookAtStatus() {
-        for look in world.looks where look.isWell {
+        for look in world.looks {
             let same = world.looks.filter { $0.started == look.started && $0.at < look.at }
-            if let before = same.last(where: { $0.at <= look.at - Self.unnoticed }) {
+            if look.items.isSubset(of: Self.ofDeliveries),
+                let before = same.last(where: { $0.at <= look.at - Self.unnoticed })
+            {
                 for strap in 0..<Script.straps {
                     let address = People.address(strap)
                     guard truth.isSettled(strap, from: before.at, until: look.at),
@@ -117,8 +127,8 @@ struct Judge {
                 }
             }
             if let before = same.last(where: { $0.at <= look.at - Self.undelivered }),
-                before.arrived == look.arrived,
-                same.allSatisfy({ $0.at < before.at || $0.isWell }),
+                before.arrived == look.arrived, Self.saysAllIsDelivered(look),
+                same.allSatisfy({ $0.at < before.at || Self.saysAllIsDelivered($0) }),
                 same.allSatisfy({ $0.at < before.at || $0.unsent > 0 }), look.unsent > 0
             {
                 find(
@@ -127,6 +137,10 @@ struct Judge {
                 )
             }
         }
+    }
+
+    private static func saysAllIsDelivered(_ look: World.Look) -> Bool {
+        look.items.allSatisfy { item in ofStraps.contains { item.hasPrefix($0) } }
     }
 
     // MARK: - What was sent, stored and delivered

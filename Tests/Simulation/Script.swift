@@ -49,7 +49,8 @@ struct Script {
                 .command(.pair(strap: strap, Command.wearer(&random))), &random)
         }
         // How dense it is, and how much goes wrong.
-        let pause = Int64.random(in: 2...15, using: &random)
+        let isSparse = Int.random(in: 0..<5, using: &random) == 0
+        let pause = Int64.random(in: isSparse ? 30...90 : 2...15, using: &random)
         let faultsIn100 = [0, 20, 40, 60].randomElement(using: &random) ?? 0
         let kindsOfFault = Fault.Kind.allCases.filter { _ in
             Int.random(in: 0..<3, using: &random) > 0
@@ -187,7 +188,7 @@ struct Fault: Hashable {
     enum Kind: String, CaseIterable {
         case kill, restart
         case linkLost, outOfRange, mute, bluetoothdRestart, hung
-        case networkCut, exchangeFault, exchangeAnswerLost
+        case networkCut, exchangeFault, exchangeAnswerLost, consentWithdrawn
         case diskFull, diskErrors, diskReadOnly
         case clockStep
     }
@@ -211,7 +212,7 @@ struct Fault: Hashable {
             case .outOfRange, .mute: isLong ? 160...400 : 5...60
             case .bluetoothdRestart: 1...10
             case .hung: 3...40
-            case .networkCut, .exchangeFault: isLong ? 340...420 : 2...60
+            case .networkCut, .exchangeFault, .consentWithdrawn: isLong ? 340...420 : 2...60
             case .exchangeAnswerLost: 2...60
             case .diskFull, .diskErrors, .diskReadOnly: 2...40
             }

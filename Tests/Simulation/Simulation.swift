@@ -14,8 +14,8 @@ struct Simulation {
     private let folder: URL
 
     /// `SIMULATE=FIRST:COUNT`; `SIMULATE_TRACE=1` prints all of it; `SIMULATE_SHORTEN=0` leaves a script as it is;
-    /// `SIMULATE_STOP=1` ends with the first that fails; `SIMULATE_TWICE=1` plays each seed twice, and fails if the
-    /// second world is another one.
+    /// `SIMULATE_STOP=1` ends with the first that fails; `SIMULATE_TWICE=1` plays each seed twice, and not only the
+    /// first one: the second world must be the same.
     init(_ environment: [String: String]) {
         let words = (environment["SIMULATE"] ?? "").split(separator: ":").compactMap { UInt64($0) }
         first = words.first ?? 1
@@ -39,7 +39,9 @@ struct Simulation {
         for seed in first..<first + count {
             let script = Script(seed: seed)
             var (findings, trace) = play(script, isLoud: isLoud)
-            if isTwice, let finding = difference(trace, play(script, isLoud: false).1) {
+            if isTwice || seed == first,
+                let finding = difference(trace, play(script, isLoud: false).1)
+            {
                 findings.append(finding)
             }
             reached.merge(trace.reached, uniquingKeysWith: +)
@@ -113,9 +115,8 @@ struct Simulation {
         print(
             "  shortened from \(script.events.count) to \(short.events.count) events in \(trials) trials:"
         )
-        for line in trace.all where !line.contains("  log info") && !line.contains("  request ") {
-            print("  " + line)
-        }
+        let dull = ["  log info", "  request ", "  status "]
+        for line in trace.all where !dull.contains(where: line.contains) { print("  " + line) }
         for finding in findings { print("  \(finding)") }
         fflush(nil)
     }

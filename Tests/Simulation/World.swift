@@ -22,6 +22,8 @@ final class World {
     static let second: Int64 = 1_000_000
     /// How long a command may take: pairing has 45 s, and waits for others that pair.
     private static let patience: Int64 = 240 * second
+    /// A world has several renewals of each enrollment's tokens.
+    private static let tokenSeconds = 240
     /// What a kill may cost: what bluetoothd's messages gather in, and the age of a commit.
     static let killCost: Int64 = 12 * second
     private static let worlds = Mutex(0)
@@ -48,7 +50,8 @@ final class World {
     struct Look {
         var at: Int64
         var started: Int64
-        var isWell: Bool
+        /// What is not well, by the names of the items.
+        var items: Set<String>
         /// What the store has of each strap, by address.
         var stored: [String: Int]
         var unsent: Int
@@ -129,6 +132,9 @@ final class World {
                 sleep: { await VirtualExecutors.time.sleep($0, isOfGateway: false) }),
             randomSeed: script.seed)
         network = Network(exchange: exchange, seed: script.seed, trace: trace)
+        perform(isOfGateway: false) { [exchange] in
+            await exchange.setTokenLifetime(seconds: Self.tokenSeconds)
+        }
         KillSwitch.observer.withLock { observer in
             observer = KillSwitch.Observer { [killing] step in killing.reach(step) }
         }
@@ -455,9 +461,12 @@ final class World {
                 killing.set(
                     point: points[fault.choice / 3 % points.count],
                     times: 1 + fault.choice / 1000 % 3, pause: fault.length)
+                // A step that is not reached soon is none of this world's.
                 let number = lives
                 at(time.now + 30 * Self.second) { world in
-                    if world.lives == number { world.killing.clear() }
+                    guard world.lives == number, !world.isCalm else { return }
+                    world.killing.clear()
+                    world.killing.set(afterJobs: 1 + fault.choice % 5_000, pause: fault.length)
                 }
             }
         case .restart: stop(for: fault.length)
@@ -501,6 +510,14 @@ final class World {
             let span = fault.length
             Task(executorPreference: VirtualExecutors.world) {
                 await exchange.inject(one, for: .duration(.microseconds(span)))
+            }
+        case .consentWithdrawn:
+            let exchange = exchange
+            let patient = ExchangeSeed.patient(fault.choice % Script.patients)
+            Task(executorPreference: VirtualExecutors.world) { [time] in
+                await exchange.withdrawConsent(patient: patient)
+                await time.sleep(.microseconds(fault.length), isOfGateway: false)
+                await exchange.grantConsent(patient: patient)
             }
         case .diskFull: spoil(FAULTY_DISK_FULL, fault)
         case .diskErrors: spoil(FAULTY_DISK_IO, fault)
@@ -549,7 +566,12 @@ final class World {
             bus.setMute(People.address(strap), false)
         }
         let exchange = exchange
-        perform(isOfGateway: false) { await exchange.clearFaults() }
+        perform(isOfGateway: false) {
+            await exchange.clearFaults()
+            for patient in 0..<Script.patients {
+                await exchange.grantConsent(patient: ExchangeSeed.patient(patient))
+            }
+        }
         killing.clear()
         if life == nil { at(time.now + Self.second) { $0.start() } }
     }
@@ -583,15 +605,12 @@ final class World {
 
     private func looked(_ report: StatusReport, _ at: Int64, _ started: Int64, _ arrived: Int) {
         for item in report.health { trace.count("health \(item.name)") }
-        if trace.isLoud {
-            trace.note(
-                "status "
-                    + (report.well ? "well" : report.health.map(\.name).joined(separator: " ")))
-        }
+        trace.note(
+            "status " + (report.well ? "well" : report.health.map(\.name).joined(separator: " ")))
         let books = report.balance
         looks.append(
             Look(
-                at: at, started: started, isWell: report.well,
+                at: at, started: started, items: Set(report.health.map(\.name)),
                 stored: Dictionary(
                     report.sensors.map { ($0.address, $0.stored) }, uniquingKeysWith: +),
                 unsent: books.pending + books.held.values.reduce(0, +), arrived: arrived))

@@ -2,6 +2,9 @@ import Foundation
 
 /// The questions and orders of tests and the demo to the exchange.
 extension StandInExchange {
+    /// Lets tokens be good for so long that are granted from now on.
+    public func setTokenLifetime(seconds: Int) { accessTokenLifetimeSeconds = seconds }
+
     // MARK: Faults
 
     /// Makes requests go wrong.

@@ -90,7 +90,8 @@ public actor StandInExchange {
     var forgottenCodes: Set<String> = []
     var pacePerEntry = Duration.zero
     var workers = ExchangeWorkers()
-    let accessTokenLifetimeSeconds = 1_209_600
+    /// How long an access token is good; 14 days at real servers.
+    var accessTokenLifetimeSeconds = 1_209_600
     var advertisedTokenEndpoint: String?
     var inFlight: [ExchangeIdentifier: Int] = [:]
     var overlaps = 0
