@@ -85,11 +85,13 @@ extension Central {
     }
 
     func tell(_ link: WatchedLink) {
+        // Its first frames may have gathered while the subscription was answered.
+        let since = link.machine.isStreaming ? link.subscribedAt : clock.now()
         mailbox.post([
             .link(
                 LinkChange(
                     address: link.address, state: link.machine.state, reason: link.machine.reason,
-                    isUnreachable: isUnreachable(link), uptime: clock.now()))
+                    isUnreachable: isUnreachable(link), uptime: since))
         ])
     }
 
