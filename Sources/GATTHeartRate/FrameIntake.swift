@@ -222,7 +222,7 @@ public struct FrameIntake: Hashable, Sendable {
         guard pace > 0 || areAlone, frame.uptime - arrival > rest else { return }
         if last != nil { empty = max(empty, arrival - Self.wayMicrosecondsMax) }
         quiet =
-            [alive, idle].compactMap(\.self).first { frame.uptime - $0.at > rest }?.since ?? .min
+            [alive, idle].compactMap { $0 }.first { frame.uptime - $0.at > rest }?.since ?? .min
     }
 
     private mutating func timed(
@@ -315,7 +315,7 @@ public struct FrameIntake: Hashable, Sendable {
         }
         guard !kept.isEmpty else { return [] }
         let (before, hadFrame) = (low, last != nil)
-        let doubtful = kept.firstIndex(where: \.mayBeCopy)
+        let doubtful = kept.firstIndex { $0.mayBeCopy }
         let isDoubtful = doubtful != nil
         if isDoubtful { areAlone = false }
         // So many of the first ones are certain.

@@ -97,7 +97,7 @@ struct ListenerCount: Hashable, Sendable {
         weigh(runs.dropLast(open), isUsual: isUsual)
         if !isUsual { possible = Set(1...Self.listenersMax) }
         var stories = stories(runs, isUsual: isUsual).filter { $0.frames.lowerBound <= most }
-        if !stories.contains(where: \.isHonest) {
+        if !stories.contains(where: { $0.isHonest }) {
             // More than one came or went.
             (possible, settled) = (Set(1...Self.listenersMax), nil)
             stories = self.stories(runs, isUsual: isUsual).filter { $0.frames.lowerBound <= most }
@@ -111,7 +111,7 @@ struct ListenerCount: Hashable, Sendable {
             }
             // Some may be lost, or late, in a moment in which bluetoothd hangs and another program comes or goes. That is
             // less strange than that RR intervals are the same twice, or that a program goes within what came.
-            let usual = stories.filter(isDue).map(\.repetitions).min() ?? .max
+            let usual = stories.filter(isDue).map { $0.repetitions }.min() ?? .max
             prefer { story in
                 isDue(story)
                     || story.frames.upperBound <= due.upperBound
@@ -119,7 +119,7 @@ struct ListenerCount: Hashable, Sendable {
                             || story.change == 0 && story.mixed == nil)
             }
         }
-        prefer(\.isHonest)
+        prefer { $0.isHonest }
         let last = runs.count - open
         possible = Set(stories.map { $0.change < last ? $0.after : $0.before })
         if known != nil || possible.isEmpty { settled = known }
