@@ -6,7 +6,9 @@
 public enum UnixSocket {
     /// Calls `body` with the address of a socket, as bind(2), connect(2) and sendto(2) want it.
     ///
-    /// - Parameter path: where the socket is; of an abstract one a NUL and its name.
+    /// - Parameters:
+    ///   - path: where the socket is; of an abstract one a NUL and its name.
+    ///   - body: takes the address and its length.
     /// - Returns: what `body` returns, such as -1; -1 with `ENAMETOOLONG` if the path does not fit an address.
     public static func withAddress<Answer: SignedInteger>(
         _ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Answer

@@ -23,7 +23,9 @@ public struct UptimeClock: Sendable {
 
     /// Sleeps; returns early when the task is cancelled.
     ///
-    /// - Parameter tolerance: how much later it may end; without it an eighth of a wait of more than two seconds.
+    /// - Parameters:
+    ///   - duration: how long it sleeps.
+    ///   - tolerance: how much later it may end; without it an eighth of a wait of more than two seconds.
     public func sleep(_ duration: Duration, tolerance: Duration? = nil) async {
         await sleep(duration, tolerance ?? (duration > Self.exactMax ? duration / 8 : .zero))
     }

@@ -27,7 +27,10 @@ extension BlueZClient {
     /// Asks for adverts of Low Energy devices with one of these services. bluetoothd merges the
     /// filters of all its clients, so others' devices come too.
     ///
-    /// - Parameter tellsEach: whether bluetoothd reports every advert, or only those that change the signal strength.
+    /// - Parameters:
+    ///   - adapter: the adapter that discovers.
+    ///   - services: UUIDs.
+    ///   - tellsEach: whether bluetoothd reports every advert, or only those that change the signal strength.
     public func setDiscoveryFilter(
         _ adapter: String, services: [String], tellsEach: Bool
     ) async throws(DBusFault) {

@@ -8,15 +8,15 @@
 ///     not after    the frame after it, less that time
 ///     not after    its arrival
 ///
-/// While no frame is lost, ``StrapClock`` tells both. The intake keeps back frames that the clock does not expect while
+/// While no frame is lost, `StrapClock` tells both. The intake keeps back frames that the clock does not expect while
 /// more follow closely, since they bound one another. Losses widen the bounds. The stored time is their middle, and its
 /// uncertainty half of their width.
 ///
 /// The intake assumes that the bus keeps the order of a sensor's frames, that bluetoothd hands over what waited
-/// without a ``rest``, and that a sensor with a clock sends no faster in a silence than before it.
+/// without a rest, and that a sensor with a clock sends no faster in a silence than before it.
 ///
 /// bluetoothd signals a notification once for every program that listens. A frame like the one before it is a copy if
-/// the sensor cannot have sent it so soon; otherwise ``ListenerCount`` judges. What may be a copy is marked.
+/// the sensor cannot have sent it so soon; otherwise `ListenerCount` judges. What may be a copy is marked.
 ///
 /// The intake returns every frame once, in the order of arrival. ``deadline`` says when to call ``release(at:)`` if no
 /// frame comes before.

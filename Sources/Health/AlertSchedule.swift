@@ -160,7 +160,11 @@ public struct AlertSchedule: Sendable, Equatable {
     public private(set) var state: State
     private var firstLook: Uptime?
 
-    /// - Parameter state: what an earlier run left.
+    /// A schedule that goes on where an earlier run stopped.
+    ///
+    /// - Parameters:
+    ///   - patience: how long items must last.
+    ///   - state: what an earlier run left.
     public init(_ patience: Patience, state: State = State()) {
         self.patience = patience
         self.state = state
@@ -308,7 +312,9 @@ public struct AlertSchedule: Sendable, Equatable {
 
     /// The message could not be sent.
     ///
-    /// - Parameter retryAfter: how long the receiver asks to wait.
+    /// - Parameters:
+    ///   - now: when it failed.
+    ///   - retryAfter: how long the receiver asks to wait.
     public mutating func failed(at now: Uptime, retryAfter: Duration? = nil) {
         state.failures = min(state.failures + 1, 1_000)
         let asked = min(max(retryAfter ?? .zero, .zero), Self.retryAfterMax)

@@ -30,7 +30,9 @@ public struct LifeSign: Sendable, Equatable {
 
     /// The address to call now, if any. It is followed by ``called(works:at:)``.
     ///
-    /// - Parameter isFlowing: ``HealthRules/heartbeatsFlow(_:)``.
+    /// - Parameters:
+    ///   - isFlowing: ``HealthRules/heartbeatsFlow(_:)``.
+    ///   - now: when it is asked.
     public mutating func next(isFlowing: Bool, at now: Uptime) -> Call? {
         guard let due = nextCall else {
             nextCall = now + Self.startWait

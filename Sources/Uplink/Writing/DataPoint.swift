@@ -53,7 +53,10 @@ public struct DataPoint: Sendable, Hashable {
 
     /// A data point with its identity.
     ///
-    /// - Parameter timeUncertainty: how far its times may be wrong, as far as that is known.
+    /// - Parameters:
+    ///   - uuid: the same on every attempt to deliver it.
+    ///   - content: what was measured.
+    ///   - timeUncertainty: how far its times may be wrong, as far as that is known.
     public init(uuid: String, _ content: Content, timeUncertainty: Duration? = nil) {
         self.uuid = uuid
         self.content = content

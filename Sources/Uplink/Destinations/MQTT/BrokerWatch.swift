@@ -33,7 +33,7 @@ public actor BrokerWatch {
 
     /// - Parameters:
     ///   - values: settings of a destination of the kind `mqtt`: `url`, `prefix`, `user`, `password`.
-    ///   - reads: what of each gateway is read.
+    ///   - topic: what of each gateway is read.
     ///   - network: authorities, client certificate, timeouts, and whether plain text is acceptable.
     ///   - now: the wall clock, by which each report has the time at which it was read.
     /// - Throws: ``DestinationProblem`` with what is wrong with them.
