@@ -285,10 +285,12 @@ extension Central {
         }
     }
 
-    private func assign(_ characteristic: String, to link: WatchedLink) {
+    func assign(_ characteristic: String, to link: WatchedLink) {
+        link.subscribedAt = clock.now()
+        guard subscribers[characteristic] !== link else { return }
         if let old = link.characteristicPath { subscribers[old] = nil }
         link.characteristicPath = characteristic
-        link.subscribedAt = clock.now()
+        link.listensSince = link.subscribedAt
         subscribers[characteristic] = link
     }
 

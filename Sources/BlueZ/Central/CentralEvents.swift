@@ -9,7 +9,8 @@ extension Central {
         for event in batch {
             if case .notification(let path, let bytes, let uptime) = event {
                 // What waited in bluetoothd when the gateway subscribed came by an earlier link, nobody knows when.
-                guard let link = subscribers[path], uptime >= link.subscribedAt else { continue }
+                guard let link = subscribers[path], uptime >= link.listensSince else { continue }
+                link.subscribedAt = min(link.subscribedAt, uptime)
                 let wasStreaming = link.machine.isStreaming
                 if wasStreaming {
                     // Nobody needs to wait for it any more.

@@ -61,7 +61,9 @@ final class WatchedLink {
     var soughtSince: Uptime?
     /// Its address changes every few minutes, and there is no bond to know it by.
     var hadPrivateAddress = false
-    /// When the characteristic was subscribed to last.
+    /// Since when the characteristic is listened to; bluetoothd keeps that over the ends of links.
+    var listensSince = Uptime.zero
+    /// When this link was subscribed to, or brought a frame before.
     var subscribedAt = Uptime.zero
     /// Since when the link is up.
     var upSince: Uptime?

@@ -313,9 +313,38 @@ struct CentralFieldTests {
         #expect(await stage.events.frames().map(\.bytes) == [[0, 61]])
         await stage.end()
     }
+
+    /// A link was made anew, and what it brought before the gateway had subscribed once more was dropped.
+    @Test(
+        "a frame that comes before the gateway subscribes to a link made anew is kept, with its time"
+    )
+    func beforeTheNextSubscription() async throws {
+        let stage = try await Stage()
+        await stage.bluez.setSendsFrames(false)
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().last?.state.name == "streaming" })
+        await stage.central.hear([0, 60], 1)
+        await stage.central.subscribeAgain()
+        await stage.central.hear([0, 61], -1_000)
+        #expect(await stage.until { $0.frames().count == 2 })
+        let came = try #require(await stage.events.frames().last).uptime
+        #expect(await stage.central.linkBegins() == came)
+        await stage.end()
+    }
 }
 
 extension Central {
+    /// Subscribes to the link once more, a second later.
+    fileprivate func subscribeAgain() {
+        guard let (path, link) = subscribers.first else { return }
+        assign(path, to: link)
+        link.subscribedAt += .seconds(1)
+    }
+
+    /// When the link was subscribed to, or brought a frame before.
+    fileprivate func linkBegins() -> Uptime? { subscribers.first?.value.subscribedAt }
+
     /// Hands a notification over that came so many microseconds after the subscription.
     fileprivate func hear(_ bytes: [UInt8], _ later: Int64) {
         guard let (path, link) = subscribers.first else { return }
