@@ -20,12 +20,12 @@ extension Recorder {
         heard = heard.filter { $0.value.address != address }
     }
 
-    /// When the first frame came of a strap that is being paired since `begun`: an assignment may begin with it. Nil if
-    /// none came.
+    /// Since when the frames are its wearer's that were heard of a strap while it was being paired since `begun`: since
+    /// then, or since the link by which the first of them came. Nil if none came.
     ///
     /// Frames from before are kept because somebody else pairs it as well. They are nobody's.
-    public func firstFrame(of address: String, pairedSince begun: Uptime) -> Uptime? {
-        heard[address]?.frames.first { $0.uptime >= begun }?.uptime
+    public func heardSince(of address: String, pairedSince begun: Uptime) -> Uptime? {
+        heard[address]?.frames.first { $0.uptime >= begun }.map { max(begun, $0.linked ?? begun) }
     }
 
     /// The last measurement with a rate that a heart can have: the proof of life.

@@ -351,7 +351,7 @@ import Testing
         let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
         try await stage.queue.assign(
             sensor: stage.sensor.id, enrollment: second.id,
-            since: stage.recorder.firstFrame(of: Self.address, pairedSince: .zero))
+            since: stage.recorder.heardSince(of: Self.address, pairedSince: .zero))
         await stage.recorder.record(address: Self.address, sensorID: stage.sensor.id)
         await stage.recorder.finish()
         #expect(try await stage.seconds(of: second) == [103.5])
@@ -368,8 +368,8 @@ import Testing
         let begun = stage.clock.read().uptime
         #expect(await !stage.recorder.beginPairing(Self.address))
         await stage.send([103])
-        let since = await stage.recorder.firstFrame(of: Self.address, pairedSince: begun)
-        #expect(since == .zero + .seconds(103))
+        let since = await stage.recorder.heardSince(of: Self.address, pairedSince: begun)
+        #expect(since == begun)
         let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
         try await stage.queue.assign(
             sensor: stage.sensor.id, enrollment: second.id, since: since)

@@ -217,7 +217,7 @@ struct PairingService: Sendable {
             address: address, details: details(wanted.request, inspection),
             enrollment: wanted.enrollment?.id, patient: wanted.request.patient,
             also: wanted.further.map(\.id),
-            since: await recorder.firstFrame(of: address, pairedSince: begun) ?? now,
+            since: await recorder.heardSince(of: address, pairedSince: begun) ?? now,
             insteadOf: wanted.openAssignment)
         await recording.follow(sensor, isWorn: true)
         if assignment.id != wanted.openAssignment { await recorder.changeHands(of: address) }

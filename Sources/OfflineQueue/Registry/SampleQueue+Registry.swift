@@ -235,7 +235,7 @@ extension SampleQueue {
     ///   - further: destinations that the samples go to as well, from now on
     ///     (``add(destination:to:from:)``).
     ///   - since: uptime of this boot at which the assignment begins of a sensor that nobody wears, not later than now:
-    ///     the first frame heard while it was being paired. Nil for now. One that is worn changes hands now.
+    ///     the link by which it was first heard while it was being paired. Nil for now. One that is worn changes hands now.
     @discardableResult
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, also further: [Int64] = [],

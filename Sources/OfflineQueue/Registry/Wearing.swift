@@ -1,4 +1,5 @@
 import Basics
+import GATTHeartRate
 import GRDB
 
 /// Who wears which strap, and from when until when: the assignments that the store has at one transaction.
@@ -11,9 +12,9 @@ struct Wearing {
     enum Owner: Hashable {
         /// This assignment's.
         case assignment(Int64)
-        /// The strap changed hands within the uncertainty of the frame's time, which is then a person's to decide. The
-        /// first of the two ended then.
-        case uncertain(since: Uptime)
+        /// This assignment began within the uncertainty of the frame's time, and somebody else may have worn the strap
+        /// before: that is a person's to decide.
+        case uncertain(Int64)
         /// Nobody wore the strap, as far as the store knows.
         case nobody
     }
@@ -37,6 +38,9 @@ struct Wearing {
         }
     }
 
+    /// A frame counts as sent when it arrives, if nothing held it up for longer.
+    private static let wayMax = Duration.microseconds(FrameIntake.wayMicrosecondsMax)
+
     private let db: Database
     private let boot: Int64
     /// By sensor, in the order of the assignments.
@@ -54,15 +58,16 @@ struct Wearing {
         of sensor: Int64, at uptime: Uptime, uncertainty: Duration? = nil
     ) throws -> Owner {
         let known = try intervals(of: sensor)
-        // An import may have given times of this boot to assignments of its own, which come after.
-        let exact = known.first { $0.contains(uptime) }
-        guard let uncertainty else { return exact.map { .assignment($0.assignment) } ?? .nobody }
-        let possible = known.filter { $0.overlaps(uptime - uncertainty, uptime + uncertainty) }
-        if possible.count > 1, let end = possible[0].end { return .uncertain(since: end) }
-        if let exact { return .assignment(exact.assignment) }
-        // The first frame heard of a strap begins its assignment, and may be dated before its arrival.
-        guard let only = possible.first, uptime < only.begin else { return .nobody }
-        return .assignment(only.assignment)
+        guard let uncertainty else {
+            // An import may have given times of this boot to assignments of its own, which come after.
+            let owner = known.first { $0.contains(uptime) }
+            return owner.map { .assignment($0.assignment) } ?? .nobody
+        }
+        let first = uptime - uncertainty + Self.wayMax
+        let possible = known.filter { $0.overlaps(first, uptime + uncertainty) }
+        guard let last = possible.last else { return .nobody }
+        if possible.count > 1 || first < last.begin { return .uncertain(last.assignment) }
+        return last.contains(uptime) ? .assignment(last.assignment) : .nobody
     }
 
     /// The assignment that stores a frame; nil if nobody wore its strap. Frames that may be of either of two get one
@@ -72,7 +77,7 @@ struct Wearing {
             of: arrival.sensorID, at: arrival.uptime, uncertainty: arrival.uncertainty)
         {
         case .assignment(let id): id
-        case .uncertain(let change): try db.unsureAssignment(arrival.sensorID, boot: boot, change)
+        case .uncertain(let id): try db.unsureAssignment(beside: id)
         case .nobody: nil
         }
     }
@@ -104,27 +109,25 @@ struct Wearing {
 }
 
 extension Database {
-    /// The assignment of frames that were sent when a sensor changed hands, nobody knows on which side; made with the
-    /// first of them.
-    fileprivate func unsureAssignment(
-        _ sensor: Int64, boot: Int64, _ change: Uptime
-    ) throws -> Int64 {
+    /// The assignment of frames that were sent about when this one began, nobody knows on which side; made with the first
+    /// of them.
+    fileprivate func unsureAssignment(beside next: Int64) throws -> Int64 {
         let known = try Int64.fetchOne(
             cachedStatement(
                 sql: """
-                    SELECT id FROM assignment WHERE sensor = ? AND began_boot = ?2 AND ended_boot = ?2
-                        AND began_uptime_us = ?3 AND ended_uptime_us = ?3
-                    """), arguments: [sensor, boot, change])
+                    SELECT a.id FROM assignment a JOIN assignment n USING (sensor, began_boot, began_uptime_us)
+                    WHERE n.id = ? AND a.ended_boot = a.began_boot AND a.ended_uptime_us = a.began_uptime_us
+                    """), arguments: [next])
         if let known { return known }
         let id = try nextNumber(of: "assignment")
         try execute(
             sql: """
                 INSERT INTO assignment (id, sensor, began_boot, began_uptime_us, began_wall_us,
                     ended_boot, ended_uptime_us, ended_wall_us)
-                SELECT ?1, sensor, ended_boot, ended_uptime_us, ended_wall_us, ended_boot,
-                    ended_uptime_us, ended_wall_us
-                FROM assignment WHERE sensor = ?2 AND ended_boot = ?3 AND ended_uptime_us = ?4 LIMIT 1
-                """, arguments: [id, sensor, boot, change])
+                SELECT ?, sensor, began_boot, began_uptime_us, began_wall_us, began_boot,
+                    began_uptime_us, began_wall_us
+                FROM assignment WHERE id = ?
+                """, arguments: [id, next])
         return id
     }
 }

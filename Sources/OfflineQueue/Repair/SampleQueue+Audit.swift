@@ -236,14 +236,7 @@ extension StoreWalk.Segment {
             books[index].waiting += 1
         }
         if sample.id < self["first_sample"] || sample.id > self["last_sample"] { outside += 1 }
-        // The first frame heard of a strap begins its assignment, and may be dated before.
-        let quarters = sample.flags >> 24
-        if let worn, quarters < 255,
-            sample.uptime + .milliseconds(250 * quarters) < worn.lowerBound
-                || sample.uptime > worn.upperBound
-        {
-            notWorn += 1
-        }
+        if let worn, !worn.contains(sample.uptime) { notWorn += 1 }
     }
 
     fileprivate func isInOrder(_ books: StoreWalk.Books) -> Bool {

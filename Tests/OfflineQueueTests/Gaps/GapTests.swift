@@ -68,7 +68,7 @@ struct GapTests {
             try await queue.append(
                 Arrival(
                     sensorID: worn.assignment.sensorID, at: now.at(uptime), frame: [0, 60],
-                    uncertainty: .seconds(1)))
+                    uncertainty: .milliseconds(250)))
         }
         try await queue.flush()
         try await stream(queue, [worn.assignment], seconds: 5)
