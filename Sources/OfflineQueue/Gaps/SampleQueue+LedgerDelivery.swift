@@ -11,7 +11,10 @@ extension SampleQueue {
     ///
     /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
     ///
-    /// - Parameter assignments: which are left out.
+    /// - Parameters:
+    ///   - enrollment: the destination.
+    ///   - limit: entries at most.
+    ///   - assignments: which are left out.
     public func nextLedgerEntries(
         enrollment: Int64, limit: Int, except assignments: Set<Int64> = []
     ) throws(QueueError) -> [LedgerEntry] {

@@ -6,7 +6,7 @@ import GRDB
 /// lines of an export.
 ///
 /// SQLite never opens the broken file, nor its log: it reads a second name of the file beside a log made of the sound
-/// frames (``SalvageView``). What SQLite cannot reach is found in the bytes of the pages by its checksum, so that it does
+/// frames (`SalvageView`). What SQLite cannot reach is found in the bytes of the pages by its checksum, so that it does
 /// not matter what became of the tree above it. A sample is never changed after it was written: any version of a row is
 /// the right one.
 public final class SalvageReader {

@@ -76,7 +76,9 @@ extension GatewayClock {
 
     /// Sleeps; returns early when the task is cancelled.
     ///
-    /// - Parameter tolerance: how much later it may end; without it an eighth of a wait of more than two seconds.
+    /// - Parameters:
+    ///   - duration: how long it sleeps.
+    ///   - tolerance: how much later it may end; without it an eighth of a wait of more than two seconds.
     public func sleep(_ duration: Duration, tolerance: Duration? = nil) async {
         await uptime.sleep(duration, tolerance: tolerance)
     }
@@ -94,7 +96,7 @@ public enum ClockDoubt: Sendable, Hashable {
 
 /// When the wall clock counts.
 public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
-    /// While the kernel says it is synchronised (``KernelTime``) and it is credible.
+    /// While the kernel says it is synchronised (`KernelTime`) and it is credible.
     case kernel
     /// While it is credible, which is from ``earliestCredible`` to the end of a year that a person may
     /// set: for machines without NTP.
