@@ -20,8 +20,8 @@ extension Recorder {
         heard = heard.filter { $0.value.address != address }
     }
 
-    /// Since when the frames are its wearer's that were heard of a strap while it was being paired since `begun`: since
-    /// then, or since the link by which the first of them came. Nil if none came.
+    /// When the assignment of a strap may begin that was paired since `begun`: then, or with the link that brought its
+    /// first frame, if that was later. Nil if no frame came.
     ///
     /// Frames from before are kept because somebody else pairs it as well. They are nobody's.
     public func heardSince(of address: String, pairedSince begun: Uptime) -> Uptime? {

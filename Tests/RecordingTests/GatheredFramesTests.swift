@@ -472,7 +472,7 @@ import Testing
         try await stage.end()
     }
 
-    /// What was heard of a strap that was being paired waited for a frame that did not come.
+    /// Frames heard during a pairing waited for a further frame, which never came once the daemon was stopping.
     @Test func framesHeardDuringAPairingAreStoredThoughTheDaemonLeaves() async throws {
         let stage = try await Stage()
         try await stage.takeOff()

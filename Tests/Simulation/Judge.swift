@@ -65,7 +65,7 @@ struct Judge {
             find("audit", "the store cannot be read: \(error)")
         }
         compareStore()
-        // What has arrived may have been purged.
+        // A purge may have removed samples that have arrived.
         let arrived = zip(compareExchange(), compareWebhook()).map { zip($0, $1).map(+) }
         lookForUnstored(arrived)
     }

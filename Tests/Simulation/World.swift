@@ -50,7 +50,7 @@ final class World {
     struct Look {
         var at: Int64
         var started: Int64
-        /// What is not well, by the names of the items.
+        /// The names of the health items that were reported.
         var items: Set<String>
         /// What the store has of each strap, by address.
         var stored: [String: Int]
@@ -461,7 +461,7 @@ final class World {
                 killing.set(
                     point: points[fault.choice / 3 % points.count],
                     times: 1 + fault.choice / 1000 % 3, pause: fault.length)
-                // A step that is not reached soon is none of this world's.
+                // Not every world reaches the step: then the kill takes place without it.
                 let number = lives
                 at(time.now + 30 * Self.second) { world in
                     guard world.lives == number, !world.isCalm else { return }

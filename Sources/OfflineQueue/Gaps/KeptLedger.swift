@@ -64,7 +64,7 @@ struct KeptLedger: Sendable {
         }
         ledger.removeClosed()
         if isEnded {
-            // What comes late makes the last silence another one.
+            // A late frame shortens the last silence, which is then written anew.
             ledger.doubt()
             endWritten = ledger
         }

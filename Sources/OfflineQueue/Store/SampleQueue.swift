@@ -154,7 +154,7 @@ public actor SampleQueue {
     /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
     /// thread of the store's own, such as one under simulated time. `whileCopying` is called again
     /// and again while a store is copied whose files are gone, which may take minutes in which no other call is
-    /// answered: a watchdog's proof of life. `seed` chooses the run's nonce, which is random. Throws ``QueueError``: in use, another
+    /// answered: a watchdog's proof of life. `seed` chooses the run's nonce. Throws ``QueueError``: in use, another
     /// version's, read-only, disk full, cannot open. A broken store is no error: its files are renamed, a fresh
     /// store takes its place, what can be read of the old one is saved into it, and ``health()`` tells of it.
     public init(
