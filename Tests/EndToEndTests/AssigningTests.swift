@@ -122,6 +122,9 @@ import Testing
             // For somebody else from now on: what was recorded stays behind.
             await fixture.bluez.setSendsFrames(true)
             try await fixture.command("pair", TestWorld.addresses[0], "--patient", "40002")
+            // What was sent before and comes now is the first one's.
+            try await fixture.hush()
+            try await fixture.eventually("on disk") { $0.balance.buffered == 0 }
             let one = try #require(try await unbound(fixture).first)
             #expect(one.patient == "40001" && !one.recording && one.samples >= count)
             let number = "\(one.assignment)"
@@ -135,7 +138,10 @@ import Testing
             try await fixture.command("queue", "assign", number, "--enrollment", "ward", "--yes")
             let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
-            #expect(await fixture.exchange.storedCount(patient: 40001) == one.samples)
+            let first = await fixture.exchange.storedCount(patient: 40001)
+            // On a loaded machine the time of some may be uncertain, and they are withheld.
+            let withheld = status.balance.stored - status.balance.delivered
+            #expect((one.samples - withheld...one.samples).contains(first), "\(status.balance)")
         }
     }
 
