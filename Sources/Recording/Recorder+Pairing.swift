@@ -20,10 +20,10 @@ extension Recorder {
         heard = heard.filter { $0.value.address != address }
     }
 
-    /// When the assignment of a strap may begin that was paired since `begun`: then, or with the link that brought its
-    /// first frame, if that was later. Nil if no frame came.
+    /// The earliest time at which a strap's assignment may begin if its pairing began at `begun`: that time, or the
+    /// beginning of the link that brought its first frame since, whichever is later. Nil if no frame came.
     ///
-    /// Frames from before are kept because somebody else pairs it as well. They are nobody's.
+    /// Frames from before `begun` are kept for another pairing of the same strap. They are nobody's.
     public func heardSince(of address: String, pairedSince begun: Uptime) -> Uptime? {
         heard[address]?.frames.first { $0.uptime >= begun }.map { max(begun, $0.linked ?? begun) }
     }

@@ -6,7 +6,7 @@ struct GapLedgers: Sendable {
     /// How often a run in which nothing is committed writes down that it lives: time that
     /// has no known cause after a power cut. A minute costs about 1,500 small commits a day.
     static let alivePause = Duration.seconds(60)
-    /// Frames of an assignment may still come for so long after its end: bluetoothd hangs for minutes at most.
+    /// How long after the end of an assignment its frames may still arrive: bluetoothd hangs for minutes at most.
     static let lateMax = Duration.seconds(3_600)
 
     /// By assignment; the ended as well, while frames of them may come.
