@@ -20,15 +20,29 @@ final class NotifySocket: Sendable {
         unlink(path)
     }
 
+    /// Leaves no room for a message until it is taken.
+    func fill() {
+        let sender = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(sender) }
+        while UnixSocket.withAddress(
+            path, { sendto(sender, "", 0, Int32(MSG_DONTWAIT), $0, $1) }) == 0
+        {}
+    }
+
     /// What has come since the last time.
     func take() -> [String] {
         var messages: [String] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
         while true {
             let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
-            guard count > 0 else { return messages }
+            guard count >= 0 else { return messages }
             messages.append(String(decoding: buffer.prefix(count), as: UTF8.self))
         }
+    }
+
+    /// Waits until this has come.
+    func expect(_ message: String) async throws {
+        try await expect(message) { take().contains(message) }
     }
 
     /// Waits until it was fed so often.

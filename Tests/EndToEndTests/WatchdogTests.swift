@@ -30,6 +30,20 @@ import Testing
         }
     }
 
+    @Test func aServiceManagerThatIsBusyHoldsUpNoCommand() async throws {
+        try await TestWorld.run(starts: false) { fixture in
+            let systemd = try NotifySocket()
+            systemd.fill()
+            try await fixture.gateway.start(with: [
+                "NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "30000",
+            ])
+            try await fixture.command("pair", TestWorld.addresses[0])
+            try await systemd.expect("READY=1\nSTATUS=recording")
+            try await systemd.expectFed(3)
+            #expect(await fixture.gateway.stop().status == 0)
+        }
+    }
+
     @Test func aDaemonWithoutAWatchdogFeedsNone() async throws {
         try await TestWorld.run(starts: false) { fixture in
             let systemd = try NotifySocket()

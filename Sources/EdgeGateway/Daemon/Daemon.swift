@@ -128,7 +128,7 @@ struct Daemon {
                 path: settings.storePath,
                 settings: settings.store(ProcessInfo.processInfo.environment), clock: clock,
                 bootID: bootID, executor: thread,
-                whileCopying: { notifier.send("WATCHDOG=1") })
+                whileCopying: { notifier.feedWatchdog() })
         } catch {
             throw SettingsFault(description: "\(error)")
         }

@@ -12,17 +12,31 @@ struct SystemdNotifier: Sendable {
         path = environment["NOTIFY_SOCKET"]
     }
 
+    /// Tells it without waiting: systemd may be busy, and its queue full.
+    ///
     /// - Parameter state: one assignment a line, such as `READY=1`.
     func send(_ state: String) {
-        guard let path, !path.isEmpty else { return }
+        guard trySending(state, Int32(MSG_DONTWAIT)) == EAGAIN else { return }
+        // It waits on a thread of its own, so that it holds up no task.
+        Thread.detachNewThread { _ = trySending(state, 0) }
+    }
+
+    /// Feeds the watchdog. If systemd has no room for it, earlier ones wait there, and the next one follows.
+    func feedWatchdog() { _ = trySending("WATCHDOG=1", Int32(MSG_DONTWAIT)) }
+
+    /// Returns 0, or the `errno` of what failed.
+    private func trySending(_ state: String, _ flags: Int32) -> Int32 {
+        guard let path, !path.isEmpty else { return 0 }
         // A leading @ means the NUL of an abstract socket.
         let place = path.hasPrefix("@") ? "\0" + path.dropFirst() : path
-        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        guard descriptor >= 0 else { return }
+        let type = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(AF_UNIX, type, 0)
+        guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
         let bytes = Array(state.utf8)
-        _ = UnixSocket.withAddress(place) {
-            sendto(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL), $0, $1)
+        let count = UnixSocket.withAddress(place) {
+            sendto(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | flags, $0, $1)
         }
+        return count < 0 ? errno : 0
     }
 }

@@ -33,7 +33,7 @@ struct Watchdog: Service {
                 _ = await queue.health()
                 _ = await recorder.radio
                 _ = await central.errorCounts()
-                notifier.send("WATCHDOG=1")
+                notifier.feedWatchdog()
                 await clock.sleep(pause)
             }
         }

@@ -168,6 +168,28 @@ import Testing
         #expect(String(decoding: buffer.prefix(max(0, count)), as: UTF8.self) == "READY=1")
     }
 
+    @Test func readinessArrivesOnceABusySystemdReadsAndNobodyWaitsForThat() throws {
+        let path =
+            FileManager.default.temporaryDirectory.path + "/n\(UInt32.random(in: 0 ... .max))"
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        defer {
+            close(descriptor)
+            unlink(path)
+        }
+        try #require(UnixSocket.withAddress(path) { bind(descriptor, $0, $1) } == 0)
+        let notifier = SystemdNotifier(environment: ["NOTIFY_SOCKET": path])
+        // More than any kernel lets wait.
+        for _ in 0..<10_000 { notifier.feedWatchdog() }
+        notifier.send("READY=1")
+        var text = ""
+        while text != "READY=1" {
+            var buffer = [UInt8](repeating: 0, count: 64)
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            try #require(count > 0)
+            text = String(decoding: buffer.prefix(count), as: UTF8.self)
+        }
+    }
+
     @Test func withoutSystemdNothingHappens() {
         SystemdNotifier(environment: [:]).send("READY=1")
         SystemdNotifier(environment: ["NOTIFY_SOCKET": ""]).send("READY=1")
