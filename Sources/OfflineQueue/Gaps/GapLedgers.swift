@@ -110,7 +110,9 @@ struct GapLedgers: Sendable {
     /// Whether it is time to say that this run lives: while no samples come there are no commits to tell.
     /// The next time is a minute later, whatever becomes of this one: what could not be written is still known.
     mutating func isAliveDue(uptime: Uptime) -> Bool {
-        guard !kept.isEmpty, uptime - aliveUptime >= Self.alivePause else { return false }
+        guard kept.values.contains(where: { !$0.isEnded }),
+            uptime - aliveUptime >= Self.alivePause
+        else { return false }
         aliveUptime = uptime
         return true
     }
