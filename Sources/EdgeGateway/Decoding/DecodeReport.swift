@@ -88,10 +88,10 @@ struct DecodeReport {
                 }
                 words.append("RR \(intervals.joined(separator: " ")) ms")
             }
-            words += measurement.anomalies.names
+            words += measurement.anomalies.texts
             return "\(hex): \(words.joined(separator: ", "))"
         case .failure(let fault):
-            return "\(hex): not valid, \(fault.reason)"
+            return "\(hex): not valid: \(fault.text)"
         }
     }
 
@@ -118,5 +118,31 @@ struct DecodeReport {
     // Names of anomalies are plain words and need no escaping.
     private static func list(_ anomalies: FrameAnomalies) -> String {
         "[" + anomalies.names.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+    }
+}
+
+extension FrameFault {
+    /// The reason, for people.
+    fileprivate var text: String {
+        switch self {
+        case .empty: "it has no bytes"
+        case .heartRateTruncated: "it ends before the heart rate does"
+        case .energyTruncated: "it ends before the energy that its flags announce"
+        case .refused(let anomalies): anomalies.texts.joined(separator: ", ")
+        }
+    }
+}
+
+extension FrameAnomalies {
+    /// The members in the order of ``names``, for people.
+    fileprivate var texts: [String] {
+        let all: [(FrameAnomalies, String)] = [
+            (.oddTail, "half an RR interval at the end"),
+            (.rrMissing, "no RR intervals, though its flags announce them"),
+            (.rfu, "reserved flags are set"),
+            (.trailing, "bytes left over at the end"),
+            (.energyTruncated, "it ends before the energy that its flags announce"),
+        ]
+        return all.filter { contains($0.0) }.map { $0.1 }
     }
 }
