@@ -366,7 +366,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .warning,
                 "a message about a health item could not be sent; it waits, and the gateway tries again",
                 "edge-gateway alert list says why, and edge-gateway alert test NAME tries it; if its "
-                    + "address or password has changed: edge-gateway alert add with that --name")
+                    + "address or password has changed: edge-gateway alert add with that --name, and --replace"
+            )
         }
     }
 }

@@ -208,10 +208,23 @@ import Testing
             try await world.command(
                 "alert", "add", "sign-of-life", "url=\(receiver.address)/ping/Zebra7",
                 "failure=\(receiver.address)/ping/Zebra7/fail", "every=1m")
+            // A second one without a name took the first one's address.
+            let second = [
+                "alert", "add", "sign-of-life", "url=\(receiver.address)/ping/Lion8", "every=1m",
+            ]
+            let refused = try await world.gateway.command(second)
+            #expect(refused.status == 1, "\(refused)")
+            #expect(refused.complaint.contains("already, with another failure, url"), "\(refused)")
+            #expect(!refused.complaint.contains("Lion8"))
+            let replaced = try await world.gateway.command(second + ["--replace"])
+            #expect(replaced.status == 0, "\(replaced)")
+            try await world.command(
+                "alert", "add", "sign-of-life", "url=\(receiver.address)/ping/Zebra7",
+                "failure=\(receiver.address)/ping/Zebra7/fail", "every=1m", "--replace")
             try await world.put(on: 0)
             try await world.eventually("signs of life", withinSeconds: 600) { _ in
-                // The first one was the test.
-                try receiver.requests().count { $0.path == "/ping/Zebra7" } >= 2
+                // The first two were tests.
+                try receiver.requests().count { $0.path == "/ping/Zebra7" } >= 3
             }
             #expect(try mail.mails().map(\.subject) == ["attic: a test"])
             await world.bluez.unplug(TestWorld.adapter)

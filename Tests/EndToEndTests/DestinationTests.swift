@@ -7,6 +7,7 @@ import Testing
     private struct Listed: Decodable {
         var name: String
         var kind: String
+        var place: String
         var state: String
         var held: String?
         var everyStrap: Bool
@@ -165,6 +166,17 @@ import Testing
             try await fixture.command(
                 "destination", "add", "file", "path=\(path)", "--every-strap", "--keep-days", "7")
             #expect(try await Self.listed("file", fixture).state == "paused", "added again")
+            // A second one without a name took the first one's samples.
+            let other = Self.place(fixture, "other.ndjson")
+            let second = ["destination", "add", "file", "path=\(other)"]
+            let taken = try await fixture.gateway.command(second)
+            #expect(taken.status == 1 && taken.complaint.contains("with another path"), "\(taken)")
+            #expect(taken.complaint.contains("--name") && taken.complaint.contains("--replace"))
+            #expect(try await Self.listed("file", fixture).place == before.place)
+            try await fixture.command("destination", "add", "file", "path=\(other)", "--replace")
+            #expect(try await Self.listed("file", fixture).place != before.place)
+            try await fixture.command(
+                "destination", "add", "file", "path=\(path)", "--replace")
             try await fixture.command("destination", "resume", "file")
             let status = try await Self.settle(fixture)
             await fixture.expectExactlyOnce(status.balance)
@@ -240,6 +252,7 @@ import Testing
             try Data("whsec_short\n".utf8).write(to: URL(filePath: key))
             for (words, advice) in [
                 (["oracle", "url=http://127.0.0.1:1"], "the kinds are"),
+                (["webhok", "url=http://127.0.0.1:1"], "did you mean webhook?"),
                 (["influx", "url=http://127.0.0.1:1"], "database for InfluxDB 1"),
                 (["influx", "database=x"], "url is missing"),
                 (["influx", "url=http://127.0.0.1:1", "database=x"], "check the address"),

@@ -12,7 +12,7 @@ enum DestinationStart: String, ExpressibleByArgument, CaseIterable {
 struct DestinationAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Adds a destination, or gives one of that name new settings.",
+        abstract: "Adds a destination, or gives one new settings.",
         discussion: """
             The gateway tries the destination first, and stores nothing if it does not work. \
             `destination kinds KIND` lists the settings. To keep a secret out of the shell's \
@@ -58,6 +58,8 @@ struct DestinationAddCommand: AsyncParsableCommand {
             "raw: a data point per frame; 10s or 60s: averages (default: 60s for fhir and Firestore, raw for others)."
     )
     var resolution: String?
+    @Flag(help: "Give the destination of this name these settings instead of its own.")
+    var replace = false
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
@@ -70,7 +72,7 @@ struct DestinationAddCommand: AsyncParsableCommand {
             kind: kind, settings: try await GivenSettings.values(settings), name: name,
             everyStrap: everyStrap ? true : nil,
             straps: try await client.addresses(strap), from: from.rawValue, keepDays: keepDays,
-            resolution: resolution)
+            resolution: resolution, replace: replace ? true : nil)
         let report: DestinationAddReport = try await ProgressLine.during("trying the destination") {
             try await client.post("/v1/destinations", request, timeout: Self.timeout)
         }

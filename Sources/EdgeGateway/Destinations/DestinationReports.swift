@@ -178,6 +178,8 @@ struct DestinationAddRequest: Codable {
     var keepDays: Int?
     /// `raw`, `10s` or `60s`.
     var resolution: String?
+    /// Whether one of this name may get other settings than it has.
+    var replace: Bool?
 }
 
 /// The result.

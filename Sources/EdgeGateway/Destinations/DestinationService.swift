@@ -25,7 +25,7 @@ struct DestinationService: Sendable {
     // MARK: - Adding
 
     /// Tries a destination, stores it, and starts its delivery. An existing one of that name and kind gets the
-    /// new settings.
+    /// new settings, if the request says `replace` or only secrets, straps and times differ.
     ///
     /// - Throws: ``ProblemReport``; before the destination is stored, nothing was changed.
     func add(_ given: DestinationAddRequest) async throws -> DestinationAddReport {
@@ -55,6 +55,9 @@ struct DestinationService: Sendable {
                 advice:
                     "choose another --name; or first edge-gateway destination remove \(name.shellWord), "
                     + "which ends its link")
+        }
+        if let same, ask.replace != true {
+            try checkIsSame(ask, same, fields)
         }
         let file = Self.file(of: kind)
         if let file,
@@ -87,6 +90,24 @@ struct DestinationService: Sendable {
             destination: try await destinations.report(on: stored),
             test: DestinationTestReport(
                 name: name, checked: probe?.checked ?? [], unchecked: probe?.unchecked ?? []))
+    }
+
+    /// Who adds a second destination and names neither would turn the first one's samples elsewhere.
+    private func checkIsSame(
+        _ ask: DestinationAddRequest, _ same: Enrollment, _ fields: [SettingField]
+    ) throws {
+        let known = same.terms.settingValues
+        let other = fields.filter {
+            !$0.isSecret && $0.value(in: ask.settings) != $0.value(in: known)
+        }.map(\.name).joined(separator: ", ")
+        guard !other.isEmpty else { return }
+        let name = same.terms.name
+        throw ProblemReport(
+            code: .nameTaken,
+            message: "there is a destination \(name) already, with another \(other)",
+            advice:
+                "give a second one a --name of its own, or --replace the settings of this one "
+                + "(edge-gateway destination show \(name.shellWord))")
     }
 
     /// Makes the settings that are the gateway's to make, or takes those that it made before.

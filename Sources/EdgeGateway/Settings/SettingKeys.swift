@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import GATTHeartRate
 import OfflineQueue
@@ -176,21 +177,4 @@ extension SettingKey {
     static func nearest(to name: String) -> String? {
         Nearest.of(name, among: table.map(\.name))
     }
-}
-
-/// Levenshtein distance over Unicode scalars.
-func editDistance(_ left: String, _ right: String) -> Int {
-    let left = Array(left.unicodeScalars)
-    let right = Array(right.unicodeScalars)
-    var row = Array(0...right.count)
-    for (i, a) in left.enumerated() {
-        var diagonal = row[0]
-        row[0] = i + 1
-        for (j, b) in right.enumerated() {
-            let substituted = diagonal + (a == b ? 0 : 1)
-            diagonal = row[j + 1]
-            row[j + 1] = min(substituted, row[j] + 1, row[j + 1] + 1)
-        }
-    }
-    return row[right.count]
 }

@@ -54,7 +54,7 @@ struct AlertKindsCommand: ParsableCommand {
 struct AlertAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Adds an alert, or gives one of that name new settings.",
+        abstract: "Adds an alert, or gives one new settings.",
         discussion: """
             The gateway sends a test first, and stores nothing if that does not work. `alert kinds \
             KIND` lists the settings. Give passwords, tokens and keys as `name=@FILE`, or as \
@@ -91,6 +91,8 @@ struct AlertAddCommand: AsyncParsableCommand {
     var warningsAfter: WrittenSpan?
     @Flag(help: "Put the names that people gave to straps into the messages.")
     var strapNames = false
+    @Flag(help: "Give the alert of this name these settings instead of its own.")
+    var replace = false
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
@@ -114,7 +116,7 @@ struct AlertAddCommand: AsyncParsableCommand {
         let request = AlertAddRequest(
             kind: kind, settings: try await GivenSettings.values(settings), name: name,
             errorsAfter: errorsAfter?.seconds, warningsAfter: warningsAfter?.seconds,
-            strapNames: strapNames ? true : nil)
+            strapNames: strapNames ? true : nil, replace: replace ? true : nil)
         let client = try daemon.client()
         if strapNames {
             Terminal.complain(

@@ -55,6 +55,8 @@ struct AlertAddRequest: Codable {
     var warningsAfter: Int?
     /// Put the names that people gave to straps into the messages.
     var strapNames: Bool?
+    /// Whether one of this name may get other settings than it has.
+    var replace: Bool?
 }
 
 /// `POST /v1/alerts/test`, `/pause`, `/resume` and `/remove`: names are in no path.

@@ -13,7 +13,8 @@ struct AlertService: Sendable {
 
     let alerts: Alerts
 
-    /// Tries an alert and stores it. An existing one of that name and kind gets the new settings.
+    /// Tries an alert and stores it. An existing one of that name and kind gets the new settings
+    /// if the request says `replace`.
     ///
     /// - Throws: ``ProblemReport``; before the alert is stored, nothing was changed.
     func add(_ ask: AlertAddRequest) async throws -> AlertReport {
@@ -30,11 +31,7 @@ struct AlertService: Sendable {
         } catch {
             throw ProblemReport(code: .badAlert, message: error.message, advice: error.advice)
         }
-        if let same = try await alerts.record(name), same.kind != ask.kind {
-            throw ProblemReport(
-                code: .nameTaken, message: "the name \(name) is another alert's",
-                advice: "choose another --name; edge-gateway alert list")
-        }
+        if let same = try await alerts.record(name) { try Self.check(ask, same) }
         let standard = AlertSchedule.Patience()
         let record = AlertRecord(
             id: Alerts.randomText(), name: name, kind: ask.kind,
@@ -44,6 +41,24 @@ struct AlertService: Sendable {
             strapNames: ask.strapNames ?? false)
         try await tryOut(record)
         return try await alerts.add(record)
+    }
+
+    /// Who adds a second alert and names neither would leave the first one's readers without it.
+    private static func check(_ ask: AlertAddRequest, _ same: AlertRecord) throws {
+        guard same.kind == ask.kind else {
+            throw ProblemReport(
+                code: .nameTaken, message: "the name \(same.name) is another alert's",
+                advice: "choose another --name; edge-gateway alert list")
+        }
+        let asked = ask.settings.mapValues { Secret($0) }
+        let other = Set(same.settings.keys).union(asked.keys)
+            .filter { same.settings[$0] != asked[$0] }.sorted()
+        guard !other.isEmpty, ask.replace != true else { return }
+        throw ProblemReport(
+            code: .nameTaken,
+            message:
+                "there is an alert \(same.name) already, with another \(other.joined(separator: ", "))",
+            advice: "give a second one a --name of its own, or --replace the settings of this one")
     }
 
     private static func wait(_ given: Int?, _ standard: Duration) throws -> Int {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -139,17 +140,6 @@ struct Choosing {
         func nearest(_ names: [String]) -> String? { Nearest.of(text, among: names) }
 
         private func isDigit(_ character: Character?) -> Bool { character?.isNumber ?? false }
-    }
-}
-
-/// Guesses which known word a mistyped one stands for.
-enum Nearest {
-    /// The known word that `text` most resembles, if any is near enough to be meant.
-    static func of(_ text: String, among known: [String]) -> String? {
-        let editsMax = max(2, text.count / 3)
-        return known.map { (word: $0, edits: editDistance($0.lowercased(), text.lowercased())) }
-            .filter { $0.edits <= editsMax && $0.edits < max($0.word.count, text.count) }
-            .min { $0.edits < $1.edits }?.word
     }
 }
 

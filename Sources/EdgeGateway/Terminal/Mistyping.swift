@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 
 /// A word on the command line that is the name of no command.
 struct Mistyping {

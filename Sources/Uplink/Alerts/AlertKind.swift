@@ -33,7 +33,8 @@ public enum AlertRegistry {
     public static func kind(_ name: String) throws(DestinationProblem) -> any AlertKind.Type {
         guard let kind = kinds.first(where: { $0.name == name }) else {
             throw DestinationProblem(
-                "there is no such kind of alert",
+                "there is no such kind of alert"
+                    + Nearest.guess(name, among: kinds.map { $0.name }),
                 "the kinds are \(kinds.map { $0.name }.joined(separator: ", "))")
         }
         return kind

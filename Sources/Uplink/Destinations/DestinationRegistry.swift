@@ -1,3 +1,5 @@
+import Basics
+
 /// The kinds of destinations that a person can add. An exchange is not among them: it is enrolled at.
 public enum DestinationRegistry {
     /// One line a kind.
@@ -20,7 +22,8 @@ public enum DestinationRegistry {
     public static func kind(_ name: String) throws(DestinationProblem) -> any DestinationKind.Type {
         if let kind = kinds.first(where: { $0.name == name }) { return kind }
         throw DestinationProblem(
-            "there is no such kind of destination",
+            "there is no such kind of destination"
+                + Nearest.guess(name, among: kinds.map { $0.name }),
             "the kinds are \(kinds.map { $0.name }.joined(separator: ", "))")
     }
 

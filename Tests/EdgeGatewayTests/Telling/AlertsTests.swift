@@ -432,6 +432,12 @@ import Uplink
             await fixture.run(.seconds(900))
             var moved = Self.ntfy
             moved.settings["url"] = "http://127.0.0.1:9/Other8"
+            // A second one without a name took the first one's address.
+            let refused = await #expect(throws: ProblemReport.self) {
+                _ = try await fixture.service.add(moved)
+            }
+            #expect(refused?.message == "there is an alert ntfy already, with another url")
+            moved.replace = true
             _ = try await fixture.service.add(moved)
             await fixture.run(.seconds(3_600))
             #expect(fixture.texts.count == 1)
