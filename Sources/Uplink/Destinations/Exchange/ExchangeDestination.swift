@@ -86,7 +86,7 @@ public actor ExchangeDestination: Destination {
     // MARK: - Delivering
 
     /// Sends one bundle, or one observation to the single endpoint. RR intervals that the patient has
-    /// not consented to are left out, and answered with ``EntryVerdict/notWanted``.
+    /// not consented to are left out, and answered with ``EntryVerdict/notWanted(_:)``.
     public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         // Without a limit it is never too late.
         await deliver(points, alone: alone, isInTime: nil) ?? .notSent(retryAt: nil)
