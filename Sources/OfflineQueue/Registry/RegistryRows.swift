@@ -70,16 +70,16 @@ extension Database {
         where condition: String, _ arguments: StatementArguments = []
     ) throws -> [Assignment] {
         try Row.fetchAll(
-            self,
-            sql: """
-                SELECT a.id, a.sensor, a.enrollment, a.patient, a.ended_boot IS NULL AS is_open,
-                    coalesce(a.began_wall_us, a.began_uptime_us + b.wall_offset_us) AS began,
-                    coalesce(a.ended_wall_us, a.ended_uptime_us + e.wall_offset_us) AS ended
-                FROM assignment a
-                JOIN boot b ON b.id = a.began_boot
-                LEFT JOIN boot e ON e.id = a.ended_boot
-                WHERE \(condition) ORDER BY a.id
-                """, arguments: arguments
+            cachedStatement(
+                sql: """
+                    SELECT a.id, a.sensor, a.enrollment, a.patient, a.ended_boot IS NULL AS is_open,
+                        coalesce(a.began_wall_us, a.began_uptime_us + b.wall_offset_us) AS began,
+                        coalesce(a.ended_wall_us, a.ended_uptime_us + e.wall_offset_us) AS ended
+                    FROM assignment a
+                    JOIN boot b ON b.id = a.began_boot
+                    LEFT JOIN boot e ON e.id = a.ended_boot
+                    WHERE \(condition) ORDER BY a.id
+                    """), arguments: arguments
         ).map(Assignment.init(row:))
     }
 

@@ -192,7 +192,7 @@ extension SampleQueue {
     /// All enrollments, in the order in which they were made.
     public func enrollments() throws(QueueError) -> [Enrollment] {
         try read("list enrollments") { db in
-            try Row.fetchAll(db, sql: "SELECT * FROM enrollment ORDER BY id")
+            try Row.fetchAll(db.cachedStatement(sql: "SELECT * FROM enrollment ORDER BY id"))
                 .map(Enrollment.init(row:))
         }
     }

@@ -8,10 +8,10 @@ extension SampleQueue {
     public func fill() throws(QueueError) -> StoreFill {
         let (used, rows, waiting) = try read("read fill") { db in
             let row = try Row.fetchOne(
-                db,
-                sql: """
-                    SELECT sum(stored - pruned), sum(stored - delivered - dropped) FROM segment
-                    """)
+                db.cachedStatement(
+                    sql: """
+                        SELECT sum(stored - pruned), sum(stored - delivered - dropped) FROM segment
+                        """))
             return (try StoreLimit.usedBytes(db), row?[0] as Int64? ?? 0, row?[1] as Int64? ?? 0)
         }
         // Rows are of similar size, and the other tables are small.

@@ -97,7 +97,9 @@ extension SampleQueue {
             WHERE (wall_offset_us IS NULL AND id <> ?1) OR jumped_after_us IS NOT NULL
             """
         // Mostly there is no such boot: then no segment is looked at.
-        guard try Int64.fetchOne(db, sql: boots, arguments: [running]) != nil else { return 0 }
+        guard try Int64.fetchOne(db.cachedStatement(sql: boots), arguments: [running]) != nil else {
+            return 0
+        }
         // Without an enrollment they are held for that reason, and count there.
         return try Int.fetchOne(
             db,

@@ -96,11 +96,11 @@ struct RunStart: Sendable {
         let erased = "SELECT number FROM erased_until WHERE kind = 'sample'"
         let last =
             try Int64.fetchOne(
-                db,
-                sql: """
-                    SELECT max(coalesce((SELECT max(last_sample) FROM segment), 0),
-                        coalesce((\(erased)), 0))
-                    """) ?? 0
+                db.cachedStatement(
+                    sql: """
+                        SELECT max(coalesce((SELECT max(last_sample) FROM segment), 0),
+                            coalesce((\(erased)), 0))
+                        """)) ?? 0
         guard last < SampleIdentity.sampleMax else {
             throw QueueError(.corrupt, "find last sample", "its number cannot be")
         }

@@ -81,7 +81,8 @@ struct Sidecar: Codable, Sendable {
     ) throws -> Sidecar? {
         guard try change(db) != known?.change else { return nil }
         let next = try Sidecar(reading: db, at: wall)
-        try db.execute(sql: "UPDATE registry_change SET seal = ?", arguments: [next.seal])
+        try db.cachedStatement(sql: "UPDATE registry_change SET seal = ?")
+            .execute(arguments: [next.seal])
         return next
     }
 
