@@ -168,6 +168,9 @@ private final class DyingCard {
 
     private static let companions = ["", "-wal", "-shm"]
     private static let speed: Int64 = 30
+    /// In so many seconds the gateway has read each row of so small a store: it rests for a minute between two walks,
+    /// and the first one begins where the last run stopped.
+    private static let walkSeconds = 100.0
 
     let world: TestWorld
     /// All files beside the store.
@@ -377,10 +380,8 @@ private final class DyingCard {
 
     // MARK: - Judging
 
-    private func judge(
-        _ what: String, _ rows: Set<String>, _ damaged: [String: [UInt8]]?, hasStranger: Bool,
-        isDamaged: Bool = false, isSeenAtOnce: Bool = true
-    ) async throws {
+    /// The report of what was just broken, once all is saved; nil if nothing was found broken.
+    private func salvage(after what: String, isDamaged: Bool) async throws -> Report.Salvage? {
         var report: Report.Salvage?
         try await eventually("saved after \(what)") {
             let text = try await world.command("queue", "status", "--json")
@@ -392,17 +393,41 @@ private final class DyingCard {
             report = salvages.count > reportsKept ? salvages.first : nil
             return salvages.allSatisfy(\.done) && (!isDamaged || report != nil)
         }
+        return report
+    }
+
+    /// How many rows fail their checksum, as `status` says: "3 rows of the store fail …".
+    private func damagedRows() async throws -> Int {
+        let items = try await world.gateway.polledStatus().health
+        let message = items.first { $0.name == "store-damaged" }?.message ?? ""
+        return Int(message.prefix { $0.isNumber }) ?? 0
+    }
+
+    private func judge(
+        _ what: String, _ rows: Set<String>, _ damaged: [String: [UInt8]]?, hasStranger: Bool,
+        isDamaged: Bool = false, isSeenAtOnce: Bool = true
+    ) async throws {
+        var report = try await salvage(after: what, isDamaged: isDamaged)
         try await recordsOn()
         // A kill costs what is not committed yet.
         try await eventually("\(what): something new is on the disk") {
             try !Self.rows(copied()).subtracting(rows).isEmpty
+        }
+        var checked = 0
+        if try !isSeenAtOnce && report == nil && !rows.subtracting(Self.rows(copied())).isEmpty {
+            // The gateway reads all rows again and again.
+            try await world.pass(seconds: Self.walkSeconds)
+            report = try await salvage(after: what, isDamaged: false)
+            checked = try await damagedRows()
         }
         await world.gateway.kill()
         let after = try Self.rows(copied())
         let missing = rows.subtracting(after)
         #expect(!after.subtracting(rows).isEmpty, "\(what): nothing was recorded")
         guard let report else {
-            #expect(missing.isEmpty, "\(what): \(missing.count) are missing, and nobody says so")
+            #expect(
+                missing.count <= checked,
+                "\(what): \(missing.count) are missing, \(checked) are told of")
             return
         }
         #expect(
