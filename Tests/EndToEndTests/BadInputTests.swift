@@ -28,6 +28,23 @@ import Testing
         }
     }
 
+    /// A directory was read for ever, and random octets were "0 samples", as if the store had been saved.
+    @Test func salvageTakesNothingButAStore() async throws {
+        try await TestWorld.run(starts: false) { fixture in
+            let directory = fixture.gateway.directory
+            let out = directory.appending(path: "saved.ndjson").path
+            let folder = try await fixture.gateway.command([
+                "queue", "salvage", directory.path, out,
+            ])
+            #expect(folder.status == 2 && folder.complaint.contains("is no file"), "\(folder)")
+            let stranger = directory.appending(path: "stranger").path
+            try Data(repeating: 0x5A, count: 20_000).write(to: URL(filePath: stranger))
+            let other = try await fixture.gateway.command(["queue", "salvage", stranger, out])
+            #expect(other.status == 1 && other.complaint.contains("is no store"), "\(other)")
+            #expect(!FileManager.default.fileExists(atPath: out))
+        }
+    }
+
     @Test func aStoreOfAnotherVersionStopsTheDaemonAndStaysAsItIs() async throws {
         try await TestWorld.run { fixture in
             await fixture.gateway.stop()

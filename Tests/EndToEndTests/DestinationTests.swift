@@ -222,9 +222,14 @@ import Testing
                 status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored >= 3 }
             }
             #expect(try await Self.listed("file", fixture).straps == 1)
+            let unasked = try await fixture.gateway.command([
+                "destination", "straps", "file", "--remove", TestWorld.addresses[0],
+            ])
+            #expect(unasked.status == 2 && unasked.complaint.contains("--yes"), "\(unasked)")
+            #expect(try await Self.listed("file", fixture).straps == 1)
             try await fixture.command(
                 "destination", "straps", "file", "--remove", TestWorld.addresses[0], "--add",
-                TestWorld.addresses[1], "--from", "kept")
+                TestWorld.addresses[1], "--from", "kept", "--yes")
             let status = try await Self.settle(fixture)
             await fixture.expectExactlyOnce(status.balance)
             let (uuids, patients) = try Self.heartRates(path)

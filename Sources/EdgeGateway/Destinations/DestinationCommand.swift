@@ -193,7 +193,7 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
 
             Examples:
               edge-gateway destination straps influx --add "bed 4" --from kept
-              edge-gateway destination straps influx --remove "bed 4"
+              edge-gateway destination straps influx --remove "bed 4" --yes
             """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
@@ -209,6 +209,8 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
     var remove: [String] = []
     @Option(help: ArgumentHelp(DestinationStart.help, valueName: "start"))
     var from: DestinationStart = .now
+    @Flag(help: "Do not ask before samples that wait for it are dropped.")
+    var yes = false
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
@@ -219,14 +221,17 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
+        let request = DestinationStrapsRequest(
+            name: try await client.destination(name, takesParts: remove.isEmpty).name,
+            add: try await client.addresses(add),
+            remove: try await client.addresses(remove, takesParts: false), from: from.rawValue)
+        if !remove.isEmpty {
+            try await Terminal.confirm(
+                "Drop the samples of \(remove.count.counted("strap")) that wait for "
+                    + "\(Printable.line(request.name))?", yes)
+        }
         let report: DestinationReport = try await client.post(
-            "/v1/destinations/straps",
-            DestinationStrapsRequest(
-                name: try await client.destination(name, takesParts: remove.isEmpty).name,
-                add: try await client.addresses(add),
-                // Samples that wait for the destination are dropped, and the command does not ask.
-                remove: try await client.addresses(remove, takesParts: false),
-                from: from.rawValue),
+            "/v1/destinations/straps", request,
             timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(

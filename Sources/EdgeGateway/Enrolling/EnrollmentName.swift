@@ -10,13 +10,14 @@ enum EnrollmentName {
         asked: String?, insteadOf same: Enrollment?, beside existing: [Enrollment]
     ) throws -> String {
         guard let asked else { return same?.terms.name ?? freeName(beside: existing) }
-        if let same, same.terms.name != asked {
+        if let same, !GivenName.areSame(same.terms.name, asked) {
             throw ProblemReport(
                 code: .nameTaken,
                 message: "this enrollment exists already, as \(same.terms.name)",
                 advice: "enroll again with --name \(same.terms.name.shellWord), or without a name")
         }
-        guard same != nil || !existing.contains(where: { $0.terms.name == asked }) else {
+        if let same { return same.terms.name }
+        guard existing.named(asked) == nil else {
             throw ProblemReport(
                 code: .nameTaken, message: "the name \(asked) is another enrollment's",
                 advice: "choose another --name; edge-gateway enrollments lists them")

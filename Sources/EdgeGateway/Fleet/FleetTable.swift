@@ -14,7 +14,7 @@ struct FleetTable {
         let rows = report.gateways
         func count(_ state: FleetGateway.State) -> Int { rows.count { $0.state == state } }
         let summary =
-            "\(times.sentence(report.time))  \(rows.count) gateways: \(count(.gone)) gone, "
+            "\(times.sentence(report.time))  \(rows.count.counted("gateway")): \(count(.gone)) gone, "
             + "\(count(.notWell)) not well, \(count(.well)) well"
         let head = line(
             ["GATEWAY", "SITE", "VERSION", "STATE", "SINCE", "STRAPS", "OLDEST", "ANSWER"])

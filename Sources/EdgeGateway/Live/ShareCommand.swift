@@ -29,6 +29,7 @@ struct ShareCommand: AsyncParsableCommand {
         guard !stop || (chosen.strap == nil && span == nil) else {
             throw ValidationError("--stop revokes all links; leave --strap and --for out")
         }
+        _ = try span?.hours(of: "--for")
     }
 
     func run() async throws {
@@ -43,7 +44,7 @@ struct ShareCommand: AsyncParsableCommand {
         var address: String?
         if let strap = chosen.strap { address = try await client.strap(strap).address }
         let report: ShareReport = try await client.post(
-            "/v1/share", ShareRequest(address: address, hours: span?.hours ?? 24),
+            "/v1/share", ShareRequest(address: address, hours: try span?.hours(of: "--for") ?? 24),
             timeout: .seconds(10))
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)

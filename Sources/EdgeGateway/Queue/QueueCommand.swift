@@ -102,12 +102,15 @@ struct QueuePurgeCommand: AsyncParsableCommand {
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 
+    func validate() throws { _ = try olderThan?.hours(of: "--older-than") }
+
     func run() async throws {
         let what = "delivered and dropped samples" + (dead ? " and dead letters" : "")
-        let age = olderThan.map { " older than \($0.hours.counted("hour"))" } ?? ""
+        let hours = try olderThan?.hours(of: "--older-than")
+        let age = hours.map { " older than \($0.counted("hour"))" } ?? ""
         try await Terminal.confirm("Delete all \(what)\(age)?", yes)
         let report: PurgeReport = try await daemon.client().post(
-            "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan?.hours, dead: dead),
+            "/v1/queue/purge", PurgeRequest(olderThanHours: hours, dead: dead),
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(

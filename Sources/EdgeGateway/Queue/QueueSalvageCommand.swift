@@ -37,15 +37,28 @@ struct QueueSalvageCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        guard access(store, F_OK) == 0 else {
+        guard access(store, R_OK) == 0 else {
+            let isForbidden = errno == EACCES
             throw CommandFailure(
-                exitCode: .wrongUsage, message: "read \(store): \(GivenPath.whyUnreadable(store))")
+                exitCode: isForbidden ? .notPermitted : .wrongUsage,
+                message: "read \(store): \(GivenPath.whyUnreadable(store))"
+                    + (isForbidden ? "\n  use sudo" : ""))
+        }
+        guard !GivenPath.isOccupied(store) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "\(store) is no file; name the broken store's file")
         }
         let output = try OutputFile(file)
         let summary = try StoreAccess.read(store) {
             try SampleQueue.salvage(path: store, selection: all ? .everything : .unsent) {
                 try output.write($0)
             }
+        }
+        guard summary.samples + summary.unread.damaged + summary.unread.orphaned > 0 || isStore
+        else {
+            throw CommandFailure(
+                exitCode: .notWell,
+                message: "\(store) is no store: it does not begin as one, and has no sample")
         }
         try output.finish()
         let report = SalvageFileReport(
@@ -61,5 +74,11 @@ struct QueueSalvageCommand: AsyncParsableCommand {
             "\(report.damaged.counted("damaged sample was", "damaged samples were")) left out, and "
                 + "\(report.orphaned) without a known strap and patient")
         throw ExitCode(CommandExit.notWell.rawValue)
+    }
+
+    /// Whether the file begins as SQLite's do; a broken one may not.
+    private var isStore: Bool {
+        let start = try? FileHandle(forReadingFrom: URL(filePath: store)).read(upToCount: 16)
+        return start == Data("SQLite format 3\0".utf8)
     }
 }

@@ -97,6 +97,12 @@ struct AlertAddCommand: AsyncParsableCommand {
 
     func validate() throws {
         try GivenSettings.validate(settings)
+        let isPlain = errorsAfter == nil && warningsAfter == nil && !strapNames
+        guard isPlain || kind != SignOfLife.name else {
+            throw ValidationError(
+                "a sign of life names nothing and waits for nothing: leave --strap-names, --errors-after and "
+                    + "--warnings-after out")
+        }
         let fields = AlertRegistry.kinds.first { $0.name == kind }?.fields
         for field in fields ?? []
         where field.isSecret && !["url", "failure"].contains(field.name) {

@@ -19,7 +19,8 @@ struct AlertService: Sendable {
     /// - Throws: ``ProblemReport``; before the alert is stored, nothing was changed.
     func add(_ ask: AlertAddRequest) async throws -> AlertReport {
         try GivenName.check(ask.name)
-        let name = ask.name ?? ask.kind
+        let same = try await alerts.record(ask.name ?? ask.kind)
+        let name = same?.name ?? ask.name ?? ask.kind
         let size = ask.settings.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         guard size <= Self.settingsBytesMax else {
             throw ProblemReport(
@@ -31,7 +32,7 @@ struct AlertService: Sendable {
         } catch {
             throw ProblemReport(code: .badAlert, message: error.message, advice: error.advice)
         }
-        if let same = try await alerts.record(name) { try Self.check(ask, same) }
+        if let same { try Self.check(ask, same) }
         let standard = AlertSchedule.Patience()
         let record = AlertRecord(
             id: Alerts.randomText(), name: name, kind: ask.kind,

@@ -184,7 +184,7 @@ actor Alerts {
     /// - Throws: ``ProblemReport`` if their file cannot be read.
     func record(_ name: String) throws -> AlertRecord? {
         try checkAreRead()
-        return alerts.first { $0.record.name == name }?.record
+        return alerts.first { GivenName.areSame($0.record.name, name) }?.record
     }
 
     /// All of them.

@@ -106,19 +106,25 @@ struct Choosing {
 
     /// The words that a person typed.
     private struct Words {
+        /// As they were typed.
+        let typed: String
+        /// In small letters.
         let text: String
 
         init(_ text: String) {
-            self.text = text.trimmingCharacters(in: .whitespaces).lowercased()
+            typed = text.trimmingCharacters(in: .whitespaces)
+            self.text = typed.lowercased()
         }
 
         var isAddress: Bool { (try? SensorAddress.checked(text)) != nil }
         /// An address is not repeated.
-        var shown: String { isAddress ? "this address" : "\"\(Printable.line(text))\"" }
+        var shown: String { isAddress ? "this address" : "\"\(Printable.line(typed))\"" }
 
         func areWhole<Thing>(_ named: Named<Thing>) -> Bool {
-            !text.isEmpty
-                && (named.name.lowercased() == text || named.address.lowercased() == text)
+            guard !text.isEmpty else { return false }
+            // A strap may call itself by another one's address.
+            return named.address.lowercased() == text
+                || !isAddress && named.name.lowercased() == text
         }
 
         /// Whether the words are a part of the name or address. A part of a number or of an octet does not count: "bed
@@ -128,6 +134,7 @@ struct Choosing {
             let octets = ":" + named.address.lowercased() + ":"
             let asked = text.hasPrefix("…") ? String(text.dropFirst()) : text
             if !named.address.isEmpty, octets.contains(":" + asked + ":") { return true }
+            if isAddress { return false }
             let name = named.name.lowercased()
             return name.ranges(of: text).contains { range in
                 let before = name[..<range.lowerBound].last

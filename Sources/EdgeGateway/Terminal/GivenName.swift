@@ -19,6 +19,11 @@ enum GivenName {
             advice: "give 1 to \(lengthMax) printable characters, with single blanks between words")
     }
 
+    /// Whether two names are one to a person, who types either in small letters.
+    static func areSame(_ one: String, _ other: String) -> Bool {
+        one.lowercased() == other.lowercased()
+    }
+
     /// Why a text can be no name.
     private static func fault(_ text: String) -> String? {
         let length = text.unicodeScalars.count
@@ -30,11 +35,20 @@ enum GivenName {
         if isBlank(text.first) || isBlank(text.last) {
             return "the name has a blank at an end"
         }
+        if isPartOfAddress(text) { return "the name looks like the address of a strap" }
         // A page, and a person who types the name, make one blank of several.
         if zip(text, text.dropFirst()).contains(where: { isBlank($0) && isBlank($1) }) {
             return "the name has several blanks in a row"
         }
         return nil
+    }
+
+    /// Whether a strap's address, or its end, can be meant: two octets or more.
+    private static func isPartOfAddress(_ text: String) -> Bool {
+        let octets = text.trimmingPrefix("…").split(
+            separator: ":", omittingEmptySubsequences: false)
+        return octets.count > 1
+            && octets.allSatisfy { $0.count == 2 && $0.allSatisfy(\.isHexDigit) }
     }
 
     private static func isBlank(_ character: Character?) -> Bool {
@@ -44,5 +58,5 @@ enum GivenName {
 
 extension [Enrollment] {
     /// The one with that name.
-    func named(_ name: String) -> Enrollment? { first { $0.terms.name == name } }
+    func named(_ name: String) -> Enrollment? { first { GivenName.areSame($0.terms.name, name) } }
 }

@@ -172,8 +172,15 @@ struct WrittenSpan: ExpressibleByArgument, Hashable {
         seconds = Int(time.inSeconds)
     }
 
-    /// In hours, the last of them begun.
-    var hours: Int { (seconds + 3_599) / 3_600 }
+    /// In hours.
+    ///
+    /// - Throws: `ValidationError` if they are not whole: no other length is meant than the one that was typed.
+    func hours(of option: String) throws -> Int {
+        guard seconds % 3_600 == 0 else {
+            throw ValidationError("\(option) takes whole hours, such as 6h or 2d")
+        }
+        return seconds / 3_600
+    }
     /// In days, the last of them begun.
     var days: Int { (seconds + 86_399) / 86_400 }
 }

@@ -22,7 +22,7 @@ extension SampleQueue {
     public func erase(_ erasure: Erasure) throws(QueueError) -> Bool {
         try flush()
         let (condition, arguments) = Self.assignments(of: erasure.scope)
-        let (assignments, isEmpty, dropped) = try write("erase patient") { db in
+        let (assignments, isEmpty, dropped) = try write(erasure.operation) { db in
             let assignments = try erasure.assignments(db)
             let (isEmpty, dropped) = try Self.overwritingFreedPages(db) {
                 try Self.empty(db, condition, arguments)
@@ -44,7 +44,7 @@ extension SampleQueue {
     /// Throws what ``erase(_:)`` would throw now.
     public func check(_ erasure: Erasure) throws(QueueError) {
         try flush()
-        _ = try read("erase patient") { db in try erasure.assignments(db) }
+        _ = try read(erasure.operation) { db in try erasure.assignments(db) }
     }
 
     /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
@@ -255,9 +255,10 @@ public struct Erasure: Sendable, Hashable {
         patient.map { .patient($0, enrollment: enrollment) } ?? .enrollment(enrollment)
     }
 
+    fileprivate var operation: String { isFurther ? "remove destination" : "erase patient" }
+
     /// The assignments whose data goes; throws if it may not.
     fileprivate func assignments(_ db: Database) throws -> [Assignment] {
-        let operation = "erase patient"
         _ = try db.enrollment(enrollment)
         let (condition, arguments) = SampleQueue.assignments(of: scope)
         let assignments = try db.assignments(where: condition, arguments)

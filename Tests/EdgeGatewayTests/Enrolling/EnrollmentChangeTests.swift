@@ -248,9 +248,13 @@ import Uplink
         #expect(try EnrollmentName.choose(asked: nil, insteadOf: nil, beside: existing) == "e2")
         #expect(try EnrollmentName.choose(asked: nil, insteadOf: same, beside: existing) == "e1")
         #expect(try EnrollmentName.choose(asked: "e1", insteadOf: same, beside: existing) == "e1")
-        #expect(throws: ProblemReport.self) {
-            try EnrollmentName.choose(asked: "e1", insteadOf: nil, beside: existing)
+        // Neither of "e1" and "E1" could be named any more: not to erase its patient either.
+        for asked in ["e1", "E1"] {
+            #expect(throws: ProblemReport.self) {
+                try EnrollmentName.choose(asked: asked, insteadOf: nil, beside: existing)
+            }
         }
+        #expect(try EnrollmentName.choose(asked: "E1", insteadOf: same, beside: existing) == "e1")
         #expect(throws: ProblemReport.self) {
             try EnrollmentName.choose(asked: "e9", insteadOf: same, beside: existing)
         }

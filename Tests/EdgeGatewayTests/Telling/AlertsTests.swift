@@ -437,6 +437,8 @@ import Uplink
                 _ = try await fixture.service.add(moved)
             }
             #expect(refused?.message == "there is an alert ntfy already, with another url")
+            moved.name = "NTFY"
+            await #expect(throws: ProblemReport.self) { _ = try await fixture.service.add(moved) }
             moved.replace = true
             _ = try await fixture.service.add(moved)
             await fixture.run(.seconds(3_600))
@@ -548,7 +550,8 @@ import Uplink
         "alert add mail password=word", "alert add webhook secret=whsec_x",
         "alert add ntfy token=tk",
         "alert add ntfy url", "alert add mail user=- password=-",
-        "alert add ntfy --errors-after 5x",
+        "alert add ntfy --errors-after 5x", "alert add sign-of-life url=- --strap-names",
+        "alert add sign-of-life url=- --errors-after 2m",
     ])
     func aSecretOnTheCommandLineAndWhatIsNoSettingAreRefused(line: String) {
         #expect(throws: (any Error).self) {

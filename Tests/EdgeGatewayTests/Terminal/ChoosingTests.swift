@@ -34,6 +34,28 @@ import Testing
         #expect(try choose(text) == meant)
     }
 
+    /// `forget ADDRESS` forgot the strap of another person, which had this address for a name.
+    @Test func anAddressMeansTheStrapThatHasItWhateverOthersAreCalled() throws {
+        let straps = [
+            [
+                Named(thing: 1, name: "C0:00:00:00:00:02", address: "C0:00:00:00:00:01"),
+                Named(thing: 2, name: "Ben", address: "C0:00:00:00:00:02"),
+            ]
+        ]
+        #expect(try Choosing.strap.choose("C0:00:00:00:00:02", among: straps) == 2)
+        #expect(throws: CommandFailure.self) {
+            _ = try Choosing.strap.choose("C0:00:00:00:00:02", among: [[straps[0][0]]])
+        }
+    }
+
+    @Test(arguments: ["C0:00:00:00:00:02", "c0:00", "…00:02", "", " a", "a  b", "a\n"])
+    func aNameIsSeenAsItWasTypedAndIsNoAddress(text: String) {
+        #expect(!GivenName.isValid(text))
+    }
+
+    @Test(arguments: ["bed 1", "Station 3: Fenster", "12:5", "a:b", "Zoë"])
+    func otherNamesAreTaken(text: String) { #expect(GivenName.isValid(text)) }
+
     /// A forgotten "bed 1" must not become "bed 10", whose strap is somebody else's.
     @Test(arguments: ["bed 2", "bed 0", "ed 100", "0:00", "1B2", "C0:00:00:00:00:77", "", " "])
     func whatIsNoPartMeansNothing(text: String) throws {

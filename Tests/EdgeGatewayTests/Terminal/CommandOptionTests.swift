@@ -26,6 +26,12 @@ import Testing
         _ = try Self.parse(line)
     }
 
+    /// A link for half an hour was good for an hour.
+    @Test(arguments: ["share --for 30m", "share --for 90m", "queue purge --older-than 1m"])
+    func aLengthThatWouldBeRoundedIsRefused(line: String) {
+        #expect(throws: (any Error).self) { try Self.parse(line) }
+    }
+
     @Test(arguments: ["watch --for 0s", "watch --for=-1s", "watch --for 5"])
     func watchingForNoTimeIsRefused(line: String) {
         #expect(throws: (any Error).self) { try Self.parse(line) }
