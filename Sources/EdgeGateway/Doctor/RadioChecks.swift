@@ -65,7 +65,7 @@ struct RadioChecks {
         guard !windows.isEmpty else {
             return .unknown(
                 name, "the kernel's connection window cannot be read",
-                "as root, with debugfs: sudo edge-gateway doctor")
+                "it takes root and a mounted debugfs: sudo mount -t debugfs none /sys/kernel/debug")
         }
         let narrow = windows.filter { $0.1 < Self.intervalWanted }
         guard let first = narrow.first else {

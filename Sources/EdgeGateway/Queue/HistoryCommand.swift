@@ -7,7 +7,7 @@ struct HistoryCommand: AsyncParsableCommand {
         commandName: "history", abstract: "Lists deliveries, or heart rates by the hour.",
         discussion: """
             Without options it lists the latest deliveries. With --hours it lists the heart rate of \
-            each of the last 24 hours, or of up to 48. It knows only hours whose samples the store \
+            each of the last 24 hours, or of up to 48 (--last, --since; not --day, --until). It knows only hours whose samples the store \
             still has: delivered ones stay for a day (storage.keep_delivered_hours).
 
             Examples:

@@ -23,7 +23,13 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
     /// Millions of samples are looked at one by one.
     private static let timeout = Duration.seconds(1_800)
 
-    @OptionGroup var range: TimeRange
+    @Option(
+        help: ArgumentHelp("Samples of so long ago until now, such as 6h or 2d.", valueName: "span")
+    )
+    var last: WrittenSpan?
+    @Option(
+        help: ArgumentHelp("Samples from this time on, \(WrittenTime.help).", valueName: "time"))
+    var since: WrittenTime?
     @Option(
         help: ArgumentHelp(
             "The enrollment or destination (default: the only enrollment).", valueName: "name"),
@@ -34,14 +40,14 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard !range.hasEnd, range.isGiven else {
-            throw ValidationError(
-                "give --since TIME or --last SPAN; there is no --until and no --day here")
+        guard (last == nil) != (since == nil) else {
+            throw ValidationError("give --since TIME or --last SPAN")
         }
     }
 
     func run() async throws {
-        guard let since = try range.instants(daemon.times).since else { return }
+        let begin = try TimeRange.begin(last: last, since: since, daemon.times)
+        guard let since = begin else { return }
         let client = try daemon.client()
         var enrollment = enrollment
         if let named = enrollment {

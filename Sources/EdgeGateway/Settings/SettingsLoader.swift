@@ -124,23 +124,29 @@ struct SettingsLoader {
         }
     }
 
+    private static let keysAdvice = "`edge-gateway config show` lists the keys"
+
     private func unknownVariables() -> [SettingsFault] {
         var known = Set(SettingKey.table.map(\.environmentName)).union(["EDGE_GATEWAY_CONFIG"])
         #if DEBUG
             known.insert(KillSwitch.variable)
         #endif
-        let ours = environment.keys.filter { $0.hasPrefix("EDGE_GATEWAY_") }.sorted()
+        let prefix = "EDGE_GATEWAY_"
+        let ours = environment.keys.filter { $0.hasPrefix(prefix) }.sorted()
         return ours.filter { !known.contains($0) }.map { name in
-            let nearest = known.min { editDistance($0, name) < editDistance($1, name) } ?? ""
+            let advice =
+                Nearest.of(
+                    String(name.dropFirst(prefix.count)),
+                    among: known.map { String($0.dropFirst(prefix.count)) }
+                ).map { "did you mean `\(prefix)\($0)`?" } ?? Self.keysAdvice
             return SettingsFault(
-                description: "environment: unknown variable `\(name)`; did you mean `\(nearest)`?")
+                description: "environment: unknown variable `\(name)`; \(advice)")
         }
     }
 
     private func unknown(_ name: String, where place: String) -> SettingsFault {
         let advice =
-            SettingKey.nearest(to: name).map { "did you mean `\($0)`?" }
-            ?? "`edge-gateway config show` lists the keys"
+            SettingKey.nearest(to: name).map { "did you mean `\($0)`?" } ?? Self.keysAdvice
         return SettingsFault(description: "\(place): unknown key `\(name)`; \(advice)")
     }
 

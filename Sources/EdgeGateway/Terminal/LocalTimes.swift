@@ -209,29 +209,40 @@ struct TimeRange: ParsableArguments {
         }
     }
 
-    var isGiven: Bool { last != nil || hasEnd || since != nil }
     /// Whether it ends before now.
     var hasEnd: Bool { day != nil || until != nil }
 
     /// The instants that it stands for at `now`.
     ///
-    /// - Throws: `ValidationError` for a time of this day that is to come, and for an end before the beginning.
+    /// - Throws: ``CommandFailure`` for a time of this day that is to come, and for an end before the beginning.
     func instants(
         now: Date = Date(), _ times: LocalTimes
     ) throws -> (since: Date?, until: Date?) {
         if let day { return day.bounds(now: now, times) }
-        let begin = last.map { now - Double($0.seconds) } ?? since?.date(now: now, times)
+        let begin = try Self.begin(last: last, since: since, now: now, times)
         let end = until?.date(now: now, times)
-        // A date that is given may be right, and this machine's clock wrong.
-        if let begin, begin > now, since?.isOfToday == true {
-            throw ValidationError(
-                "--since \(times.sentence(begin)) is in the future; give the day as well, such as "
-                    + "\"yesterday 08:00\"")
-        }
         if let begin, let end, begin >= end {
-            throw ValidationError("--since must be before --until")
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "--since must be before --until")
         }
         return (begin, end)
+    }
+
+    /// The instant that `--last` or `--since` stands for at `now`.
+    ///
+    /// - Throws: ``CommandFailure`` for a time of this day that is to come.
+    static func begin(
+        last: WrittenSpan?, since: WrittenTime?, now: Date = Date(), _ times: LocalTimes
+    ) throws -> Date? {
+        let begin = last.map { now - Double($0.seconds) } ?? since?.date(now: now, times)
+        // A date that is given may be right, and this machine's clock wrong.
+        if let begin, begin > now, since?.isOfToday == true {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "--since \(times.sentence(begin)) is in the future; give the day as well, "
+                    + "such as \"yesterday 08:00\"")
+        }
+        return begin
     }
 
     /// The same as parameters of a request, each with `&` before it.

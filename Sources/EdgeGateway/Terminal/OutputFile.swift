@@ -14,6 +14,10 @@ final class OutputFile {
     ///   and nothing but a regular file.
     /// - Throws: ``CommandFailure``
     init(_ path: String, replaces: Bool = false) throws {
+        guard !path.isEmpty, path != "-" else {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "\"\(path)\" is no file; name the file to write")
+        }
         let path = replaces ? GivenPath.real(path) ?? path : path
         self.path = path
         self.replaces = replaces

@@ -91,7 +91,8 @@ extension Database {
                 .invalidArgument, "assign sensor", "a practitioner's enrollment needs a patient")
         case .invitation where patient != nil && patient != terms.patient:
             throw QueueError(
-                .invalidArgument, "assign sensor", "an invitation is for its own patient only")
+                .invalidArgument, "assign sensor",
+                "an invitation has its own patient: name no other")
         default: break
         }
     }

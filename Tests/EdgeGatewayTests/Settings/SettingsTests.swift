@@ -126,6 +126,11 @@ import Testing
             _ = try SettingsLoader(environment: ["EDGE_GATEWAY_CLOCK_TRUTS": "always"]).load()
         }
         #expect(fault?.description.contains("did you mean `EDGE_GATEWAY_CLOCK_TRUST`?") == true)
+        // It was taken for `EDGE_GATEWAY_STATE`.
+        let other = #expect(throws: SettingsFault.self) {
+            _ = try SettingsLoader(environment: ["EDGE_GATEWAY_FOO": "1"]).load()
+        }
+        #expect(other?.description.hasSuffix("`edge-gateway config show` lists the keys") == true)
     }
 
     @Test func aMissingNamedFileIsAnErrorButAMissingStandardFileIsNot() async throws {

@@ -86,4 +86,11 @@ import Testing
         #expect(try files().sorted() == before)
         #expect(GivenPath.isOccupied(path), "it is the fifo")
     }
+
+    /// A file called "-" was written where others write to a pipe.
+    @Test(arguments: ["", "-"])
+    func noNameIsWrongUsage(path: String) {
+        let failure = #expect(throws: CommandFailure.self) { _ = try OutputFile(path) }
+        #expect(failure?.exitCode == .wrongUsage)
+    }
 }
