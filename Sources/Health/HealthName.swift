@@ -354,7 +354,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                     + "nothing is published to brokers, so that no two gateways do it under one name",
                 "if the card or the store was moved here: edge-gateway confirm board; if it was copied: "
                     + "give this gateway a name of its own at each broker first (destination add with "
-                    + "another gateway=NAME)",
+                    + "another gateway=NAME and --replace)",
                 explains: .itsDelivery)
         case .serviceStopped:
             Row(

@@ -427,7 +427,7 @@ private final class DyingCard {
         guard let report else {
             #expect(
                 missing.count <= checked,
-                "\(what): \(missing.count) are missing, \(checked) are told of")
+                "\(what): \(missing.count) rows are missing, and status reports \(checked)")
             return
         }
         #expect(

@@ -26,7 +26,6 @@ enum EnrollmentName {
     }
 
     private static func freeName(beside existing: [Enrollment]) -> String {
-        let taken = Set(existing.map(\.terms.name))
-        return (1...existing.count + 1).lazy.map { "e\($0)" }.first { !taken.contains($0) } ?? "e"
+        (1...existing.count + 1).lazy.map { "e\($0)" }.first { existing.named($0) == nil } ?? "e"
     }
 }

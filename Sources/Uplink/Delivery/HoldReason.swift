@@ -159,7 +159,7 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
         case .nameTaken:
             (
                 "another gateway has this one's name there, as after a memory card was copied",
-                "give one of the two a name of its own: add the destination again with another gateway=NAME"
+                "give one of the two a name of its own: add the destination again with another gateway=NAME and --replace"
             )
         case .pairingLost:
             (

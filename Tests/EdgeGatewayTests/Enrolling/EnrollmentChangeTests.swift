@@ -255,6 +255,10 @@ import Uplink
             }
         }
         #expect(try EnrollmentName.choose(asked: "E1", insteadOf: same, beside: existing) == "e1")
+        var other = same
+        other.terms.name = "E2"
+        #expect(
+            try EnrollmentName.choose(asked: nil, insteadOf: nil, beside: [same, other]) == "e3")
         #expect(throws: ProblemReport.self) {
             try EnrollmentName.choose(asked: "e9", insteadOf: same, beside: existing)
         }

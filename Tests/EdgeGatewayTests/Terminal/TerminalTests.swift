@@ -153,7 +153,10 @@ import Testing
 }
 
 @Suite struct SystemdNotifierTests {
-    @Test func readinessReachesTheNotifySocket() throws {
+    /// Calls `body` with the socket on which systemd would listen, and a notifier that knows it.
+    private static func withSocket(
+        _ body: (_ descriptor: Int32, _ notifier: SystemdNotifier) throws -> Void
+    ) throws {
         let path =
             FileManager.default.temporaryDirectory.path + "/n\(UInt32.random(in: 0 ... .max))"
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
@@ -162,32 +165,34 @@ import Testing
             unlink(path)
         }
         try #require(UnixSocket.withAddress(path) { bind(descriptor, $0, $1) } == 0)
-        SystemdNotifier(environment: ["NOTIFY_SOCKET": path]).send("READY=1")
-        var buffer = [UInt8](repeating: 0, count: 64)
-        let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
-        #expect(String(decoding: buffer.prefix(max(0, count)), as: UTF8.self) == "READY=1")
+        try body(descriptor, SystemdNotifier(environment: ["NOTIFY_SOCKET": path]))
+    }
+
+    @Test func readinessReachesTheNotifySocket() throws {
+        try Self.withSocket { descriptor, notifier in
+            notifier.send("READY=1")
+            #expect(Self.next(descriptor, Int32(MSG_DONTWAIT)) == "READY=1")
+        }
     }
 
     @Test func readinessArrivesOnceABusySystemdReadsAndNobodyWaitsForThat() throws {
-        let path =
-            FileManager.default.temporaryDirectory.path + "/n\(UInt32.random(in: 0 ... .max))"
-        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        defer {
-            close(descriptor)
-            unlink(path)
+        try Self.withSocket { descriptor, notifier in
+            // More than any kernel lets wait.
+            for _ in 0..<10_000 { notifier.feedWatchdog() }
+            notifier.send("READY=1")
+            var message: String?
+            repeat {
+                message = Self.next(descriptor, 0)
+                try #require(message != nil)
+            } while message != "READY=1"
         }
-        try #require(UnixSocket.withAddress(path) { bind(descriptor, $0, $1) } == 0)
-        let notifier = SystemdNotifier(environment: ["NOTIFY_SOCKET": path])
-        // More than any kernel lets wait.
-        for _ in 0..<10_000 { notifier.feedWatchdog() }
-        notifier.send("READY=1")
-        var text = ""
-        while text != "READY=1" {
-            var buffer = [UInt8](repeating: 0, count: 64)
-            let count = recv(descriptor, &buffer, buffer.count, 0)
-            try #require(count > 0)
-            text = String(decoding: buffer.prefix(count), as: UTF8.self)
-        }
+    }
+
+    /// The next message; nil if there is none.
+    private static func next(_ descriptor: Int32, _ flags: Int32) -> String? {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let count = recv(descriptor, &buffer, buffer.count, flags)
+        return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
     }
 
     @Test func withoutSystemdNothingHappens() {

@@ -76,7 +76,7 @@ public struct MQTTKind: DestinationKind {
                 + "message size: try another client-id, or version=3.1.1"
         case .nameTaken:
             "two gateways publish as one, as after a memory card was copied: on one of them add the "
-                + "destination again with another gateway=NAME, and without the client-id of the other"
+                + "destination again with --replace and another gateway=NAME, and without the client-id of the other"
         default: nil
         }
     }
