@@ -156,6 +156,11 @@ extension Central {
         link.slotAttempt = (attempt, clock.now())
         link.hasComeUp = false
         Task {
+            // What is to end the attempt before must not end this one.
+            await link.calls?.value
+            guard link.slotAttempt?.number == attempt else { return }
+            let begun = clock.now()
+            link.connectBegun = begun
             var failure: BlueZErrorClass?
             do throws(DBusFault) {
                 try await client.connect(device)
@@ -164,6 +169,7 @@ extension Central {
                 failure = self.judge(
                     BlueZErrorClass(error), of: link, attempt, device, on: adapter)
             }
+            if link.connectBegun == begun { link.connectBegun = nil }
             self.handle(.connectFinished(attempt: attempt, failure), link)
             if failure == .slots, link.adapter == adapter { self.leaveFullAdapter(link) }
             // The radio is free whether or not the link still cares about the answer.
@@ -210,15 +216,16 @@ extension Central {
     /// The object of a sensor is gone: bluetoothd removes a stranger that it could not connect to, and may leave the
     /// call without an answer.
     func vanish(_ link: WatchedLink, _ device: String) {
-        if link.machine.state == .connecting, let attempt = link.slotAttempt?.number,
-            let adapter = link.slotAdapter
-        {
+        let attempt = link.slotAttempt?.number
+        if link.machine.state == .connecting, let attempt, let adapter = link.slotAdapter {
             let failure = judge(.transientRadio, of: link, attempt, device, on: adapter)
             handle(.vanished, link)
             handle(.connectFinished(attempt: attempt, failure), link)
         } else {
             handle(.vanished, link)
         }
+        // Else the radio would wait for the answer.
+        if attempt != nil, link.slotAttempt?.number == attempt { releaseSlot(of: link) }
     }
 
     private func refresh(_ link: WatchedLink) {
@@ -303,7 +310,7 @@ extension Central {
     }
 
     /// Makes calls of one link one after the other, so that `StopNotify` is over before `Disconnect`.
-    private func callInOrder(
+    func callInOrder(
         _ link: WatchedLink,
         _ call: @escaping @Sendable (BlueZClient) async throws(DBusFault) -> Void
     ) {
@@ -311,11 +318,26 @@ extension Central {
         let previous = link.calls
         link.calls = Task {
             await previous?.value
+            await self.letComeUp(link)
             do throws(DBusFault) {
                 try await call(client)
             } catch {
                 self.count(error)
             }
+        }
+    }
+
+    /// How long an attempt to connect to a sensor is not cancelled. One that advertises is connected within a second.
+    static let connectUncancelled = Duration.seconds(3)
+
+    /// Waits while a link may be coming up. Linux loses a link that comes up in the instant in which it is cancelled
+    /// (6.1: `le_conn_complete_evt` drops what `hci_abort_conn` has marked): the sensor is connected to a controller
+    /// that no program knows of, and the adapter connects to no other until it is reset.
+    private func letComeUp(_ link: WatchedLink) async {
+        while let begun = link.connectBegun, clock.now() < begun + Self.connectUncancelled,
+            let path = link.device, devices[link.address]?[path]?.isConnected == false
+        {
+            await clock.sleep(Self.inspectPause)
         }
     }
 

@@ -94,11 +94,10 @@ extension Central {
             link.hasTriedBond = false
             link.reasons = []
             link.soughtSince = clock.now()
-            do throws(DBusFault) {
+            callInOrder(link) { client throws(DBusFault) in
                 try await client.remove(device: path, adapter: device.adapter)
-            } catch {
-                count(error)
             }
+            await link.calls?.value
             link.soughtSince = clock.now()
             handle(.awaited, link)
             settle()

@@ -73,6 +73,8 @@ final class WatchedLink {
     var hasLeft = false
     /// The attempt that holds the radio, and when it began.
     var slotAttempt: (number: UInt64, begun: Uptime)?
+    /// When the `Connect` that is unanswered began.
+    var connectBegun: Uptime?
     /// The adapter whose radio was asked for.
     var slotAdapter: String?
     /// The last of the calls that must be made in order.

@@ -42,6 +42,9 @@ public struct BlueZHabits: Sendable, Hashable {
     public var refusedUnanswered = 0.7
     /// Whether `ServicesResolved` comes before the GATT objects do.
     public var resolvesEarly = false
+    /// Whether the kernel loses a link that comes up while its attempt is cancelled, as Linux 6.1 does. Here any
+    /// attempt at a sensor that is there counts as such.
+    public var losesCancelledLinks = true
     /// Whether a read or subscription that wants a bond brings one about, if an agent is there.
     public var bondsOnDemand = true
     /// Whether subscribing to an encrypted characteristic without a bond is never answered, instead

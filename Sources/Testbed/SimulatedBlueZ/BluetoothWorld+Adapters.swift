@@ -85,6 +85,9 @@ extension BluetoothWorld {
         let path = state.adapter.path
         guard isPowered else {
             adapters[address]?.isDeaf = false
+            for strap in straps.keys where straps[strap]?.lostTo == address {
+                straps[strap]?.lostTo = nil
+            }
             for device in devices.keys.sorted() where devices[device]?.adapter == address {
                 endAttempt(device, BlueZFault.connectCanceled)
                 if devices[device]?.isConnected == true { unlink(device) }
@@ -147,7 +150,7 @@ extension BluetoothWorld {
             devices[device]?.isPaired = false
             devices[device]?.isTrusted = false
             store(device)
-            endAttempt(device, BlueZFault.connectCanceled)
+            cancelAttempt(device)
             if devices[device]?.isConnected == true {
                 disconnect(device, call)
             } else {

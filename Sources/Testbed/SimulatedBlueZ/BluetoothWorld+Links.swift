@@ -16,7 +16,7 @@ extension BluetoothWorld {
             devices[path]?.connectCall = call
             connect(path)
         case "Disconnect":
-            endAttempt(path, BlueZFault.connectCanceled)
+            cancelAttempt(path)
             guard device.isConnected else { return answer(call) }
             disconnect(path, call)
         case "Pair":
@@ -49,7 +49,9 @@ extension BluetoothWorld {
                     device: path, attempt: attempt,
                     habits.namesFullAdapter ? BlueZFault.tooManyLinks : BlueZFault.abortByLocal),
                 afterMilliseconds: habits.connectMilliseconds)
-        } else if isReachable(device.strap) {
+        } else if isReachable(device.strap),
+            !straps.values.contains(where: { $0.lostTo == device.adapter })
+        {
             reach(path)
         } else {
             schedule(
@@ -61,7 +63,7 @@ extension BluetoothWorld {
     /// Whether a sensor advertises and takes a link.
     func isReachable(_ address: String) -> Bool {
         straps[address]?.isOnAir == true && straps[address]?.link == nil
-            && straps[address]?.isElsewhere == false
+            && straps[address]?.isElsewhere == false && straps[address]?.lostTo == nil
     }
 
     /// The sensor is there: the link takes its time.
@@ -134,6 +136,17 @@ extension BluetoothWorld {
             afterMilliseconds: device.hasGatt
                 ? habits.resolveCachedMilliseconds : habits.resolveMilliseconds)
         if let call = devices[path]?.pairCall { beginPairing(path, asking: call.sender) }
+    }
+
+    /// Ends a connect at a program's wish. Linux loses a link that comes up meanwhile: the sensor stays connected, and
+    /// the adapter connects to no other until it is powered off.
+    mutating func cancelAttempt(_ path: String) {
+        if habits.losesCancelledLinks, attempting.contains(path), let device = devices[path],
+            isReachable(device.strap)
+        {
+            straps[device.strap]?.lostTo = device.adapter
+        }
+        endAttempt(path, BlueZFault.connectCanceled)
     }
 
     /// Ends a connect that has not come to a link.
@@ -230,6 +243,7 @@ extension BluetoothWorld {
 
     /// The radio loses a link.
     mutating func drop(_ address: String) {
+        straps[address]?.lostTo = nil
         guard let path = straps[address]?.link, let device = devices[path] else { return }
         let isStranger = !device.isPaired && !device.isTrusted
         if isStranger, random.happens(habits.vanishesOnDrop) {

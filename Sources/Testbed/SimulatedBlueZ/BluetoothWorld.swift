@@ -60,6 +60,8 @@ struct BluetoothWorld {
         /// The device object that it is linked to.
         var link: String?
         var isElsewhere = false
+        /// The adapter that holds a link of it which the host has lost; see `cancelAttempt`.
+        var lostTo: String?
         /// Connected and subscribed to, it sends nothing all the same.
         var isMute = false
         var startedAt: WorldTime
@@ -290,7 +292,10 @@ struct BluetoothWorld {
         if gracefully {
             for address in adapters.keys.sorted() { hide(adapter: address) }
         }
-        for address in straps.keys { straps[address]?.link = nil }
+        for address in straps.keys {
+            straps[address]?.link = nil
+            straps[address]?.lostTo = nil
+        }
         for address in adapters.keys {
             adapters[address]?.isShown = false
             adapters[address]?.sessions = [:]

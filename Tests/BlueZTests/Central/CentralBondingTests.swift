@@ -265,6 +265,23 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    /// `Connect` was cancelled by the removal, in the instant in which it came about.
+    @Test("a strap that forgot its bond is paired anew while an attempt to connect is under way")
+    func lostBondWhileConnecting() async throws {
+        let stage = try await stage(.encrypted) { $0.connectMilliseconds = 400 }
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.bluez.forgetBonds(Stage.strap)
+        await stage.bluez.drop(Stage.strap)
+        #expect(await isInTrouble(stage, .bondRefused))
+        await stage.forget()
+        #expect(await stage.until { $0.states().last?.state == .connecting })
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
+
     @Test("a bond that another program removes is missed as such, and made anew when it is paired")
     func removedBond() async throws {
         let stage = try await stage(.encrypted)

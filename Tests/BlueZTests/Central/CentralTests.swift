@@ -309,10 +309,10 @@ struct CentralTests {
     @Test("a connect that hangs is ended at its deadline and tried again")
     func hangingConnect() async throws {
         let stage = try await Stage(settings: {
-            $0.policy.connect = .milliseconds(500)
+            $0.policy.connect = .seconds(4)
             $0.policy.teardown = .milliseconds(200)
         })
-        await stage.bluez.inject(ScriptedFault("Connect", .delay(milliseconds: 3000)))
+        await stage.bluez.inject(ScriptedFault("Connect", .hang))
         await stage.start()
         await stage.watch()
         #expect(await stage.until { $0.states().contains { $0.reason == .connectTimeout } })
@@ -404,6 +404,20 @@ struct CentralTests {
         await stage.central.unwatch(address: Stage.strap)
         #expect(await stage.bluez.wait { !$0.isConnected(Stage.strap) })
         #expect(await stage.bluez.callCount("StopNotify") == 1)
+        await stage.end()
+    }
+
+    /// The `Disconnect` cancelled the attempt in the instant in which it came about, and Linux lost the link.
+    @Test("a strap that is let go while it is being connected to can be connected to again")
+    func unwatchWhileConnecting() async throws {
+        let stage = try await Stage(habits: { $0.connectMilliseconds = 500 })
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().last?.state == .connecting })
+        await stage.central.unwatch(address: Stage.strap)
+        await stage.watch()
+        // Sooner than the adapter would be reset.
+        #expect(await stage.until(atMost: .seconds(30)) { !$0.frames().isEmpty })
         await stage.end()
     }
 

@@ -123,7 +123,7 @@ def full_adapter(fixture):
     fixture.gateway.stop()
     fixture.gateway.start()
     fixture.expect_streaming(others)
-    fixture.straps.ask("limit", adapter=0, links=len(others))
+    fixture.straps.ask("controller", adapter=0, links_max=len(others))
     try:
         gaps, began = gaps_of(fixture, waiting), time.monotonic()
         fixture.straps.ask("on", waiting)
@@ -143,7 +143,7 @@ def full_adapter(fixture):
         check(more <= GAPS_MAX, f"{more} gaps in {GAPS_SECONDS} s")
     finally:
         fixture.straps.ask("off", STRAY)
-        fixture.straps.ask("limit", adapter=0, links=None)
+        fixture.straps.ask("controller", adapter=0, links_max=None)
     back = fixture.expect_streaming([waiting], seconds=PLACE_SECONDS_MAX)
     return f"after {seconds:.0f} s, pair after {answered:.0f}; {more} gaps; streams {back} s after there was a place"
 
@@ -151,7 +151,7 @@ def full_adapter(fixture):
 def hanging_adapter(fixture):
     """An adapter that hears straps and connects to none is power-cycled, and all stream again."""
     straps = fixture.straps.status()
-    fixture.straps.ask("hang", adapter=0)
+    fixture.straps.ask("controller", adapter=0, hangs=True)
     fixture.straps.ask("drop", fixture.paired)
     seconds = fixture.expect_streaming(seconds=HANGING_SECONDS_MAX)
     check(all(now["connects"] > before["connects"]

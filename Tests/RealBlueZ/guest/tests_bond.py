@@ -13,6 +13,8 @@ QUESTION_SECONDS_MAX = 30
 LET_GO_SECONDS_MAX = 20
 # Three failed connects, with their pauses.
 BOND_LOST_SECONDS_MAX = 90
+# Less than the gateway leaves an attempt to connect alone.
+LATE_CONNECTION_SECONDS = 1.0
 # A strap counts as heard for 30 s.
 UNHEARD_SECONDS = 35
 # It stops in hci_chan_del when a bonded strap has lost its keys, and bluetoothd with it.
@@ -177,6 +179,23 @@ def bond_lost_unheard(fixture):
     return f"{message}; after {time.monotonic() - began:.0f} s paired again"
 
 
+def bond_lost_while_connecting(fixture):
+    """A strap that forgot its bond is paired again though its link comes up just then."""
+    # A host that is busy hears late of a link. Linux loses one that it has cancelled meanwhile: the strap stays
+    # connected to the controller, and the kernel connects to no other.
+    have_bonded(fixture)
+    fixture.straps.ask("forget", BONDING)
+    fixture.straps.ask("drop", BONDING)
+    fixture.straps.ask("controller", adapter=0, tells_after_seconds=LATE_CONNECTION_SECONDS)
+    try:
+        message = expect_bond_lost(fixture, BOND_LOST_SECONDS_MAX)
+    finally:
+        fixture.straps.ask("controller", adapter=0, tells_after_seconds=0)
+    fixture.straps.ask("drop", 0)
+    fixture.expect_streaming()
+    return message
+
+
 def bond_removed_here(fixture):
     """A bond that another program removes from this machine is reported as such."""
     have_bonded(fixture)
@@ -188,4 +207,5 @@ def bond_removed_here(fixture):
 
 
 PREPARING = [just_works, typed_passkey]
-TESTS = [refused_passkey, passkey, bonds_last, bond_lost, bond_lost_unheard, bond_removed_here]
+TESTS = [refused_passkey, passkey, bonds_last, bond_lost, bond_lost_unheard, bond_lost_while_connecting,
+         bond_removed_here]

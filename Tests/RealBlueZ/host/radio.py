@@ -68,6 +68,15 @@ class CentralController(Controller):
         self.reported, self.accepted, self.links_max = set(), set(), None
         # It reports adverts, and answers none with a connection until it is reset.
         self.hangs = False
+        # From a link that is up to the host's knowing of it.
+        self.tells_after_seconds = 0.0
+
+    def send_hci_packet(self, packet):
+        if self.tells_after_seconds and isinstance(packet, hci.HCI_LE_Connection_Complete_Event):
+            asyncio.get_running_loop().call_later(
+                self.tells_after_seconds, super().send_hci_packet, packet)
+        else:
+            super().send_hci_packet(packet)
 
     def hear(self, strap, packet):
         """Takes an advertisement: reports it to a scanning host, answers it if one is wanted."""

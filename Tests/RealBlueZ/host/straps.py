@@ -2,11 +2,11 @@
 
     straps.py --straps FILE --hci TRANSPORT… --control SOCKET --trace FILE
 
-FILE is a JSON list of settings (strap.py has the defaults). There is a controller a transport. The trace gets a line for each frame
-sent. The control socket takes one JSON object a line and answers with one:
+FILE is a JSON list of settings (strap.py has the defaults). There is a controller a transport. The trace gets a line
+for each frame sent. The control socket takes one JSON object a line and answers with one:
 {"do": NAME, "straps": [INDEX…] or absent for all, …}, where NAME is one of COMMANDS with its
-arguments, {"do": "unplug", "adapter": NUMBER}, or {"do": "limit", "adapter": NUMBER, "links": NUMBER or null} for how
-many links a controller takes; the answer is the list of the straps' states.
+arguments, {"do": "unplug", "adapter": NUMBER}, or {"do": "controller", "adapter": NUMBER, …} with some of
+CONTROLLER_SETTINGS, which CentralController describes; the answer is the list of the straps' states.
 """
 import argparse
 import asyncio
@@ -18,6 +18,7 @@ from radio import Air, CentralController
 from strap import Strap
 
 COMMANDS = {"status", "set", "drop", "off", "on", "jam", "forget", "type", "send", "burst"}
+CONTROLLER_SETTINGS = {"links_max", "hangs", "tells_after_seconds"}
 # With the number of the controller at the end, from 0.
 CENTRAL_ADDRESS = "02:00:00:00:00:F{}"
 
@@ -31,11 +32,10 @@ async def answer(line, straps, centrals):
         # What the guest had sent of a packet when it was unplugged is not the beginning of the next one.
         central.host_source.parser.reset()
         command, request = "status", {}
-    elif command == "limit":
-        centrals[request["adapter"]].links_max = request["links"]
-        command, request = "status", {}
-    elif command == "hang":
-        centrals[request["adapter"]].hangs = True
+    elif command == "controller":
+        controller = centrals[request.pop("adapter")]
+        for name in CONTROLLER_SETTINGS & request.keys():
+            setattr(controller, name, request[name])
         command, request = "status", {}
     picked = [straps[i] for i in request.pop("straps", range(len(straps)))]
     if command not in COMMANDS:
