@@ -73,6 +73,7 @@ extension Central {
             return
         }
         switch link.machine.reason {
+        case .connectTimeout where link.connectBegun == nil: break
         case .progress: connectWatches[adapter, default: ConnectWatch()].succeed()
         case .connectTimeout, .error(.transientRadio):
             // A sensor that just went away is tried once unheard, which says nothing of the adapter.
@@ -99,6 +100,7 @@ extension Central {
         switch action {
         case .requestSlot:
             guard let adapter = link.adapter else { return }
+            if link.slotAdapter != adapter { releaseSlot(of: link) }
             link.slotAdapter = adapter
             let isAwaited = inspectionTimes[link.inspection] != nil
             handle(.request(link.address, isAwaited: isAwaited), radioAt: adapter)
@@ -110,6 +112,8 @@ extension Central {
             guard let path = link.characteristicPath else { return }
             callInOrder(link) { client throws(DBusFault) in try await client.stopNotify(path) }
         case .disconnect:
+            // An attempt that waits for calls, which a hung bluetoothd does not answer, holds the radio for nothing.
+            if link.connectBegun == nil { freeRadio(of: link) }
             guard let device = link.device else { return }
             callInOrder(link) { client throws(DBusFault) in try await client.disconnect(device) }
         case .forgetDevice: forgetDevice(link)
@@ -149,18 +153,40 @@ extension Central {
         handle(.withdraw(link.address), radioAt: adapter)
     }
 
+    /// Ends the attempt that holds the radio, if any. The link may have asked for another one meanwhile.
+    private func freeRadio(of link: WatchedLink) {
+        guard link.slotAttempt != nil, let adapter = link.slotAdapter else { return }
+        link.slotAttempt = nil
+        handle(.done(link.address), radioAt: adapter)
+    }
+
     private func connect(_ link: WatchedLink, _ attempt: UInt64) {
         guard let client, let device = link.device, let adapter = link.slotAdapter else {
             return releaseSlot(of: link)
         }
         link.slotAttempt = (attempt, clock.now())
         link.hasComeUp = false
-        Task {
+        let previous = link.calls
+        link.calls = Task {
             // What is to end the attempt before must not end this one.
-            await link.calls?.value
-            guard link.slotAttempt?.number == attempt else { return }
-            let begun = clock.now()
-            link.connectBegun = begun
+            await previous?.value
+            self.call(client, toConnect: link, attempt, device, adapter)
+        }
+    }
+
+    private func call(
+        _ client: BlueZClient, toConnect link: WatchedLink, _ attempt: UInt64, _ device: String,
+        _ adapter: String
+    ) {
+        guard link.slotAttempt?.number == attempt else { return }
+        guard link.machine.state == .connecting, link.machine.attempt == attempt else {
+            freeRadio(of: link)
+            return settle()
+        }
+        let begun = clock.now()
+        link.slotAttempt = (attempt, begun)
+        link.connectBegun = begun
+        Task {
             var failure: BlueZErrorClass?
             do throws(DBusFault) {
                 try await client.connect(device)
@@ -173,10 +199,7 @@ extension Central {
             self.handle(.connectFinished(attempt: attempt, failure), link)
             if failure == .slots, link.adapter == adapter { self.leaveFullAdapter(link) }
             // The radio is free whether or not the link still cares about the answer.
-            if link.slotAttempt?.number == attempt {
-                link.slotAttempt = nil
-                self.handle(.done(link.address), radioAt: adapter)
-            }
+            if link.slotAttempt?.number == attempt { self.freeRadio(of: link) }
             self.settle()
         }
     }
@@ -217,7 +240,9 @@ extension Central {
     /// call without an answer.
     func vanish(_ link: WatchedLink, _ device: String) {
         let attempt = link.slotAttempt?.number
-        if link.machine.state == .connecting, let attempt, let adapter = link.slotAdapter {
+        if link.machine.state == .connecting, link.connectBegun != nil, let attempt,
+            let adapter = link.slotAdapter
+        {
             let failure = judge(.transientRadio, of: link, attempt, device, on: adapter)
             handle(.vanished, link)
             handle(.connectFinished(attempt: attempt, failure), link)
@@ -225,7 +250,7 @@ extension Central {
             handle(.vanished, link)
         }
         // Else the radio would wait for the answer.
-        if attempt != nil, link.slotAttempt?.number == attempt { releaseSlot(of: link) }
+        if link.slotAttempt?.number == attempt { freeRadio(of: link) }
     }
 
     private func refresh(_ link: WatchedLink) {
@@ -309,7 +334,8 @@ extension Central {
         callInOrder(link) { client throws(DBusFault) in try await client.setTrusted(path, true) }
     }
 
-    /// Makes calls of one link one after the other, so that `StopNotify` is over before `Disconnect`.
+    /// Makes calls of one link one after the other, so that `StopNotify` is over before `Disconnect`, and none while a
+    /// link may be coming up.
     func callInOrder(
         _ link: WatchedLink,
         _ call: @escaping @Sendable (BlueZClient) async throws(DBusFault) -> Void
@@ -327,16 +353,16 @@ extension Central {
         }
     }
 
-    /// How long an attempt to connect to a sensor is not cancelled. One that advertises is connected within a second.
+    /// How long an attempt to connect is not cancelled. A sensor that has just been heard is connected within a second,
+    /// unless another program discovers.
     static let connectUncancelled = Duration.seconds(3)
 
-    /// Waits while a link may be coming up. Linux loses a link that comes up in the instant in which it is cancelled
-    /// (6.1: `le_conn_complete_evt` drops what `hci_abort_conn` has marked): the sensor is connected to a controller
-    /// that no program knows of, and the adapter connects to no other until it is reset.
-    private func letComeUp(_ link: WatchedLink) async {
-        while let begun = link.connectBegun, clock.now() < begun + Self.connectUncancelled,
-            let path = link.device, devices[link.address]?[path]?.isConnected == false
-        {
+    /// Waits for the answer to a `Connect` that is about to come. Linux loses a link that comes up in the instant in
+    /// which it is cancelled (6.1: `le_conn_complete_evt` drops what `hci_abort_conn` has marked): the sensor is
+    /// connected to a controller that no program knows of, and the adapter connects to no other until it is reset.
+    func letComeUp(_ link: WatchedLink) async {
+        guard let begun = link.connectBegun else { return }
+        while link.connectBegun == begun, clock.now() < begun + Self.connectUncancelled {
             await clock.sleep(Self.inspectPause)
         }
     }

@@ -80,12 +80,15 @@ extension Central {
                 count(error)
             }
         }
+        await letComeUp(link)
         guard let path = link.device, let device = devices[link.address]?[path] else { return }
-        // A person who pairs a sensor has put it into its pairing mode: one failure is enough. A subscription that waits
-        // for a bond ends in one that bluetoothd does not keep, once there is an agent.
+        // A person who pairs a sensor has put it into its pairing mode: one failure is enough, unless the link is up by
+        // now. A subscription that waits for a bond ends in one that bluetoothd does not keep, once there is an agent.
+        let hasFailed = device.isPaired && link.connectFailures > 0 && !device.isConnected
         let isRefused =
-            device.isPaired && link.connectFailures > 0 || link.trouble == .bondMissing
-        if isBondRefused(link) || isRefused, !link.hasRemovedBond {
+            hasFailed || device.isPaired && link.machine.reason == .error(.auth)
+            || link.trouble == .bondMissing
+        if isRefused, !link.hasRemovedBond {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
             link.connectFailures = 0
             // Attempts with the old bond say nothing of the new one.

@@ -118,6 +118,7 @@ extension Central {
         of address: String, within limit: Duration = BlueZClient.plainDeadline
     ) async {
         guard let client else { return }
+        if let link = links[address] { await letComeUp(link) }
         for device in (devices[address] ?? [:]).values where device.isPaired {
             do throws(DBusFault) {
                 try await client.remove(
