@@ -269,6 +269,12 @@ struct ImportSurvey: Sendable {
                 .patientRefused, "import samples",
                 "line \(line): the sample is of another patient than the enrollment's")
         }
+        let known = Set(waiting.map(\.name)).union(target.further.keys)
+        if let name = target.without.subtracting(known).min() {
+            throw QueueError(
+                .invalidArgument, "import samples",
+                "neither the file nor this gateway has a destination \(name) to leave out")
+        }
         let missing = Set(waiting.filter { chosen.contains($0.assignment) }.map(\.name))
             .subtracting(target.further.keys).subtracting(target.without)
         if let name = missing.min() {

@@ -102,6 +102,33 @@ struct FurtherDestinationTransferTests: TransferSuite {
         #expect(summary.added == 6 && summary.settled == 4)
     }
 
+    /// Samples went to a destination that was to be left out, because its name was mistyped.
+    @Test func aNameThatNothingHasCannotBeLeftOut() async throws {
+        try await recordForThree()
+        let (there, queue, _) = try await gateway()
+        let own = try await queue.enroll(.example("ward-1", patient: "p-1")).id
+        let further = [
+            "home": try await queue.enroll(.elsewhere("home")).id,
+            "lab": try await queue.enroll(.elsewhere("lab")).id,
+            "ward": try await queue.enroll(.elsewhere("ward")).id,
+        ]
+        let path = try file(export(store), in: there)
+        let before = try await queue.balance()
+        await #expect {
+            try await queue.importSamples(
+                from: path,
+                into: ImportTarget(enrollmentID: own, further: further, without: ["lap"]))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("lap")
+        }
+        #expect(try await queue.balance() == before)
+        // The same command for each of several files: in this one nothing waits for the ward.
+        let summary = try await queue.importSamples(
+            from: path,
+            into: ImportTarget(enrollmentID: own, further: further, without: ["lab", "ward"]))
+        #expect(summary.added == 6)
+    }
+
     @Test(arguments: [
         #""further":{"":"pending"}"#, #""further":{"x":"lost"}"#, #""further":["x"]"#,
     ])
