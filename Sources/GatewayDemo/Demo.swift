@@ -24,6 +24,10 @@ struct Demo {
 
     static func main() async {
         signal(SIGPIPE, SIG_IGN)
+        guard CommandLine.argc == 1 else {
+            complain("takes no arguments; DEMO_SECONDS=60 and DESTINATIONS=KIND,… say what it does")
+            exit(2)
+        }
         let environment = ProcessInfo.processInfo.environment
         let seconds = environment["DEMO_SECONDS"].flatMap(Int.init) ?? 60
         guard (5...86400).contains(seconds) else {

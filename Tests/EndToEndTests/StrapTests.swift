@@ -40,10 +40,10 @@ import Testing
             #expect(asked.status == 1)
             #expect(asked.complaint.contains("wants a pairing code"))
             #expect(asked.complaint.contains("--passkey"))
-            let wrong = try await fixture.gateway.command(["pair", address, "--passkey", "1"])
+            let wrong = try await fixture.gateway.command(["pair", address, "--passkey", "000001"])
             #expect(wrong.status == 1)
             #expect(wrong.complaint.contains("did not accept the pairing code"))
-            try await fixture.command("pair", address, "--passkey", "4711")
+            try await fixture.command("pair", address, "--passkey", "004711")
             #expect(await fixture.bluez.isBonded(address))
         }
     }

@@ -64,6 +64,10 @@ struct DestinationAddCommand: AsyncParsableCommand {
 
     func validate() throws {
         try GivenSettings.validate(settings)
+        guard !everyStrap || strap.isEmpty else {
+            throw ValidationError(
+                "give --every-strap, or --strap for each that is to deliver there")
+        }
     }
 
     func run() async throws {

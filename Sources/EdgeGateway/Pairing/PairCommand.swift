@@ -38,12 +38,14 @@ struct PairCommand: AsyncParsableCommand {
     @Option(help: "A name to show for this strap.")
     var name: String?
     @Option(help: ArgumentHelp("The six-digit code that the strap shows.", valueName: "code"))
-    var passkey: Int?
+    var passkey: String?
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        if let passkey, !(0...999_999).contains(passkey) {
-            throw ValidationError("--passkey takes at most six digits")
+        // Of a code with fewer digits nobody knows where the others belong.
+        if let passkey, passkey.wholeMatch(of: #/[0-9]{6}/#) == nil {
+            throw ValidationError(
+                "--passkey takes the six digits that the strap shows, such as 004213")
         }
     }
 
@@ -63,7 +65,7 @@ struct PairCommand: AsyncParsableCommand {
         let request = PairRequest(
             address: address, enrollment: enrollment, patient: delivery.patient,
             destinations: destinations.isEmpty ? nil : destinations, device: device,
-            name: name, passkey: passkey, attended: isAttended)
+            name: name, passkey: passkey.flatMap { Int($0) }, attended: isAttended)
         let report = try await AttendedPairing(client: client, isAttended: isAttended).run(request)
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)

@@ -181,6 +181,7 @@ struct WrittenSpan: ExpressibleByArgument, Hashable {
         }
         return seconds / 3_600
     }
+
     /// In days, the last of them begun.
     var days: Int { (seconds + 86_399) / 86_400 }
 }

@@ -11,6 +11,7 @@ import Testing
         "history --strap A0:9E:1A:00:00:01", "history --hours --limit 5",
         "history --hours --until 12:00", "history --hours --destination influx",
         "gaps --last 2d --since yesterday", "queue redeliver", "queue redeliver --until 12:00",
+        "destination add file path=/srv/x --every-strap --strap A0:9E:1A:00:00:01",
     ])
     func anOptionThatWouldBeIgnoredIsRefused(line: String) {
         #expect(throws: (any Error).self) { try Self.parse(line) }
@@ -35,6 +36,16 @@ import Testing
     @Test(arguments: ["watch --for 0s", "watch --for=-1s", "watch --for 5"])
     func watchingForNoTimeIsRefused(line: String) {
         #expect(throws: (any Error).self) { try Self.parse(line) }
+    }
+
+    /// "12" was taken for 000012.
+    @Test(arguments: ["12", "4213", "1234567", "+12345", "-12345", "12345x", ""])
+    func aCodeThatIsNotOfSixDigitsIsRefused(code: String) {
+        #expect(throws: (any Error).self) { try Self.parse("pair bed --passkey=\(code)") }
+    }
+
+    @Test func aCodeMayBeginWithZeros() throws {
+        _ = try Self.parse("pair bed --passkey 004213")
     }
 
     @Test func theExampleOfDecodeIsAValidFrame() throws {
