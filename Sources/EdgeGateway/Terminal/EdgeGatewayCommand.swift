@@ -44,6 +44,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         StandardStream.reserveDescriptors()
         // A reader that went away (`edge-gateway straps | head -1`) is no fault of ours.
         signal(SIGPIPE, SIG_IGN)
+        OwnThread.limitStacks()
         await runCommand()
     }
 
