@@ -15,7 +15,7 @@ public enum OwnThread {
     /// Less than the 2 MiB of a huge page: the kernel may give one to a larger stack, of which little is used.
     private static let stackBytes = 1 << 20
 
-    /// Gives each thread that is started from now on, by whichever library, such a stack instead of 8 MiB.
+    /// Gives a stack of this size to each thread that any library starts from now on; glibc's default is 8 MiB.
     public static func limitStacks() {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)

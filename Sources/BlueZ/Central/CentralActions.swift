@@ -73,6 +73,7 @@ extension Central {
             return
         }
         switch link.machine.reason {
+        // `Connect` was not called.
         case .connectTimeout where link.connectBegun == nil: break
         case .progress: connectWatches[adapter, default: ConnectWatch()].succeed()
         case .connectTimeout, .error(.transientRadio):
@@ -164,11 +165,11 @@ extension Central {
         guard let client, let device = link.device, let adapter = link.slotAdapter else {
             return releaseSlot(of: link)
         }
-        link.slotAttempt = (attempt, clock.now())
+        link.slotAttempt = attempt
         link.hasComeUp = false
         let previous = link.calls
         link.calls = Task {
-            // What is to end the attempt before must not end this one.
+            // A call that ends the previous attempt must not end this one.
             await previous?.value
             self.call(client, toConnect: link, attempt, device, adapter)
         }
@@ -178,13 +179,12 @@ extension Central {
         _ client: BlueZClient, toConnect link: WatchedLink, _ attempt: UInt64, _ device: String,
         _ adapter: String
     ) {
-        guard link.slotAttempt?.number == attempt else { return }
+        guard link.slotAttempt == attempt else { return }
         guard link.machine.state == .connecting, link.machine.attempt == attempt else {
             freeRadio(of: link)
             return settle()
         }
         let begun = clock.now()
-        link.slotAttempt = (attempt, begun)
         link.connectBegun = begun
         Task {
             var failure: BlueZErrorClass?
@@ -199,7 +199,7 @@ extension Central {
             self.handle(.connectFinished(attempt: attempt, failure), link)
             if failure == .slots, link.adapter == adapter { self.leaveFullAdapter(link) }
             // The radio is free whether or not the link still cares about the answer.
-            if link.slotAttempt?.number == attempt { self.freeRadio(of: link) }
+            if link.slotAttempt == attempt { self.freeRadio(of: link) }
             self.settle()
         }
     }
@@ -214,12 +214,12 @@ extension Central {
             return kind
         }
         // The answer may come after the removal of the object, which has been judged.
-        guard kind == .auth || kind == .transientRadio, let held = link.slotAttempt,
-            held.number == attempt
+        guard kind == .auth || kind == .transientRadio, link.slotAttempt == attempt,
+            let begun = link.connectBegun
         else { return kind }
         let now = clock.now()
         // An absent sensor is tried for until we end that: one that fails sooner has been heard by the controller.
-        if now - held.begun < settings.policy.connect {
+        if now - begun < settings.policy.connect {
             if kind == .transientRadio, isRefusal(of: link, by: adapter) {
                 noteFull(adapter)
                 link.connectFailures = 0
@@ -239,7 +239,7 @@ extension Central {
     /// The object of a sensor is gone: bluetoothd removes a stranger that it could not connect to, and may leave the
     /// call without an answer.
     func vanish(_ link: WatchedLink, _ device: String) {
-        let attempt = link.slotAttempt?.number
+        let attempt = link.slotAttempt
         if link.machine.state == .connecting, link.connectBegun != nil, let attempt,
             let adapter = link.slotAdapter
         {
@@ -249,8 +249,8 @@ extension Central {
         } else {
             handle(.vanished, link)
         }
-        // Else the radio would wait for the answer.
-        if link.slotAttempt?.number == attempt { freeRadio(of: link) }
+        // Otherwise the radio would wait for an answer that may never come.
+        if link.slotAttempt == attempt { freeRadio(of: link) }
     }
 
     private func refresh(_ link: WatchedLink) {
@@ -336,7 +336,7 @@ extension Central {
 
     /// Makes calls of one link one after the other, so that `StopNotify` is over before `Disconnect`, and none while a
     /// link may be coming up.
-    func callInOrder(
+    private func callInOrder(
         _ link: WatchedLink,
         _ call: @escaping @Sendable (BlueZClient) async throws(DBusFault) -> Void
     ) {
@@ -357,9 +357,9 @@ extension Central {
     /// unless another program discovers.
     static let connectUncancelled = Duration.seconds(3)
 
-    /// Waits for the answer to a `Connect` that is about to come. Linux loses a link that comes up in the instant in
-    /// which it is cancelled (6.1: `le_conn_complete_evt` drops what `hci_abort_conn` has marked): the sensor is
-    /// connected to a controller that no program knows of, and the adapter connects to no other until it is reset.
+    /// Waits while a `Connect` may be about to succeed. Linux loses a link that comes up in the instant in which it is
+    /// cancelled (6.1: `le_conn_complete_evt` drops what `hci_abort_conn` has marked): the sensor stays connected to the
+    /// controller, no program knows of that link, and the adapter connects to no other sensor until it is reset.
     func letComeUp(_ link: WatchedLink) async {
         guard let begun = link.connectBegun else { return }
         while link.connectBegun == begun, clock.now() < begun + Self.connectUncancelled {

@@ -97,10 +97,7 @@ extension Central {
             link.hasTriedBond = false
             link.reasons = []
             link.soughtSince = clock.now()
-            callInOrder(link) { client throws(DBusFault) in
-                try await client.remove(device: path, adapter: device.adapter)
-            }
-            await link.calls?.value
+            await removeAtOnce(path, device.adapter, of: link, client)
             link.soughtSince = clock.now()
             handle(.awaited, link)
             settle()
@@ -110,6 +107,26 @@ extension Central {
             // The subscription that should have brought the bond about is stuck.
             _ = await bond(link, path, client)
         }
+    }
+
+    /// Not after the calls that wait: the link might be up by then, and its pairing under way. The next attempt to connect
+    /// waits for it.
+    private func removeAtOnce(
+        _ path: String, _ adapter: String, of link: WatchedLink, _ client: BlueZClient
+    ) async {
+        let previous = link.calls
+        let removal = Task {
+            do throws(DBusFault) {
+                try await client.remove(device: path, adapter: adapter)
+            } catch {
+                self.count(error)
+            }
+        }
+        link.calls = Task {
+            await previous?.value
+            await removal.value
+        }
+        await removal.value
     }
 
     /// Asks for notifications; with an agent at hand, bonds first if the sensor shows that it wants it.

@@ -71,8 +71,8 @@ final class WatchedLink {
     /// When it was lost last, and whether no other was at that time: then its age counts.
     var lostAt: Uptime?
     var hasLeft = false
-    /// The attempt that holds the radio, and when its `Connect` was called, or before that when it got the radio.
-    var slotAttempt: (number: UInt64, begun: Uptime)?
+    /// The attempt that holds the radio.
+    var slotAttempt: UInt64?
     /// When the `Connect` that is unanswered was called.
     var connectBegun: Uptime?
     /// The adapter whose radio was asked for.

@@ -163,6 +163,7 @@ struct CentralAdaptersTests {
         await stage.bluez.drop(straps[0])
         #expect(await stage.until { $0.states(of: straps[0]).contains { $0.reason == .linkLost } })
         #expect(await stage.central.leaversCount == 1)
+        await stage.forget()
         #expect(await stream(stage, straps))
         await stage.forget()
         for strap in straps { await stage.bluez.drop(strap) }

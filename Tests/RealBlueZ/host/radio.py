@@ -68,7 +68,7 @@ class CentralController(Controller):
         self.reported, self.accepted, self.links_max = set(), set(), None
         # It reports adverts, and answers none with a connection until it is reset.
         self.hangs = False
-        # From a link that is up to the host's knowing of it.
+        # From a link's coming up until the host is told.
         self.tells_after_seconds = 0.0
 
     def send_hci_packet(self, packet):
