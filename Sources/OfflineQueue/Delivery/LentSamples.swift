@@ -34,32 +34,33 @@ struct LentSamples: Sendable {
 
 /// The newest batch of one delivery.
 struct LentBatch: Sendable {
-    private var books: [PendingSample.ID: DeliveryBooks]
-    private let assignments: [PendingSample.ID: Int64]
+    private struct Loan {
+        let sample: PendingSample.ID
+        let assignment: Int64
+        var books: DeliveryBooks
+    }
+
+    private var loans: [Loan]
     private var dropped: [PendingSample.ID: String] = [:]
 
     init(_ samples: [PendingSample], _ enrollment: Int64) {
-        books = Dictionary(
-            samples.map { sample in
-                (
-                    sample.id,
-                    DeliveryBooks(
-                        segment: sample.segmentID, further: sample.isFurther ? enrollment : nil)
-                )
-            }, uniquingKeysWith: { first, _ in first })
-        assignments = Dictionary(
-            samples.map { ($0.id, $0.assignmentID) }, uniquingKeysWith: { first, _ in first })
+        loans = samples.map { sample in
+            Loan(
+                sample: sample.id, assignment: sample.assignmentID,
+                books: DeliveryBooks(
+                    segment: sample.segmentID, further: sample.isFurther ? enrollment : nil))
+        }
     }
 
     mutating func makeOwn(_ assignment: Int64) {
-        for (id, books) in books where assignments[id] == assignment {
-            self.books[id] = DeliveryBooks(segment: books.segment)
+        for index in loans.indices where loans[index].assignment == assignment {
+            loans[index].books = DeliveryBooks(segment: loans[index].books.segment)
         }
     }
 
     mutating func drop(_ range: DroppedRange) {
-        for (id, books) in books where books == range.books && range.ids.contains(id) {
-            dropped[id] = range.reason
+        for loan in loans where loan.books == range.books && range.ids.contains(loan.sample) {
+            dropped[loan.sample] = range.reason
         }
     }
 
@@ -70,9 +71,9 @@ struct LentBatch: Sendable {
     /// delivered, whatever else stays dropped.
     func settleLate(_ db: Database, _ sample: SettledSample) throws {
         guard sample.outcome == .delivered, let reason = dropped[sample.id],
-            let books = books[sample.id]
+            let loan = loans.first(where: { $0.sample == sample.id })
         else { return }
-        try books.takeBack(db, sample.id...sample.id, 1, droppedFor: reason)
+        try loan.books.takeBack(db, sample.id...sample.id, 1, droppedFor: reason)
     }
 
     mutating func settled(_ outcomes: [SettledSample]) {

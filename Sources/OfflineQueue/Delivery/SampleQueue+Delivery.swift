@@ -247,8 +247,9 @@ struct PendingSegment: Sendable {
         _ db: Database, _ statements: [String], _ enrollment: Int64
     ) throws -> [PendingSegment] {
         try statements.flatMap { sql in
-            try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [enrollment])
-                .compactMap { try PendingSegment(row: $0, id: $0[0], from: 1) }
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(sql: sql), arguments: [enrollment])
+            return try Array(rows.compactMap { try PendingSegment(row: $0, id: $0[0], from: 1) })
         }
     }
 

@@ -63,7 +63,6 @@ struct UnwrittenOutcomes: Sendable {
 
 extension Database {
     fileprivate func record(_ upload: UploadRecord, enrollment: Int64, wall: UTC?) throws {
-        _ = try self.enrollment(enrollment)
         try cachedStatement(
             sql: """
                 INSERT INTO upload (enrollment, at_wall_us, first_sample, last_sample,

@@ -80,6 +80,32 @@ public struct SampleIdentity: Sendable, Hashable, CustomStringConvertible {
         low = 0b10 << 62 | number << 8 | UInt64(kind.rawValue)
     }
 
+    /// The identity with this ``description``; nil for any other text.
+    public init?(text: String) {
+        var words: (high: UInt64, low: UInt64) = (0, 0)
+        var count = 0
+        for byte in text.utf8 {
+            defer { count += 1 }
+            let digit: UInt8
+            switch (count, byte) {
+            case (8, UInt8(ascii: "-")), (13, UInt8(ascii: "-")), (18, UInt8(ascii: "-")),
+                (23, UInt8(ascii: "-")):
+                continue
+            case (0..<36, UInt8(ascii: "0")...UInt8(ascii: "9")): digit = byte - UInt8(ascii: "0")
+            case (0..<36, UInt8(ascii: "a")...UInt8(ascii: "f")):
+                digit = byte - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if count < 18 {
+                words.high = words.high << 4 | UInt64(digit)
+            } else {
+                words.low = words.low << 4 | UInt64(digit)
+            }
+        }
+        guard count == 36, words.high >> 12 & 0xF == 8, words.low >> 62 == 0b10 else { return nil }
+        (high, low) = words
+    }
+
     /// The UUID in its usual form, in lower case.
     public var description: String {
         let digits: StaticString = "0123456789abcdef"

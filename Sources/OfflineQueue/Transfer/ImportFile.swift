@@ -153,28 +153,6 @@ struct ImportFault: Error {
 }
 
 extension SampleIdentity {
-    /// An identity from its usual form, if it is one that ``init(runNonce:sample:kind:)`` makes.
-    init?(text: String) {
-        let bytes = Array(text.utf8)
-        guard bytes.count == 36 else { return nil }
-        var words: [UInt64] = [0, 0]
-        var nibble = 0
-        for byte in bytes where byte != UInt8(ascii: "-") {
-            guard nibble < 32, let value = Character(Unicode.Scalar(byte)).hexDigitValue else {
-                return nil
-            }
-            words[nibble / 16] = words[nibble / 16] << 4 | UInt64(value)
-            nibble += 1
-        }
-        let nonce = (words[0] >> 16) << 12 | (words[0] & 0xFFF)
-        let number = Int64(bitPattern: words[1] >> 8) & Self.sampleMax
-        self.init(
-            runNonce: nonce, sample: number,
-            kind: DataPointKind(rawValue: UInt8(truncatingIfNeeded: words[1])))
-        // Version, variant and form are checked by writing it again.
-        guard description == text else { return nil }
-    }
-
     /// The nonce it is made of.
     var runNonce: UInt64 { (high >> 16) << 12 | (high & 0xFFF) }
     /// The sample's number in the store where it was recorded.

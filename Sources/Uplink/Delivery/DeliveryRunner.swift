@@ -37,10 +37,6 @@ public actor DeliveryRunner {
     /// The same after a request that had too many.
     private var ledgerCut: Int?
 
-    /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
-    /// again. At least ``SampleGroup/samplesMax`` of one segment.
-    static let windowSamplesMax = 4000
-
     /// From one look for gaps and days that are over to the next: they are for whoever analyses the data
     /// later.
     static let ledgerPause = Duration.seconds(300)
@@ -169,57 +165,26 @@ public actor DeliveryRunner {
 
     private func fetch(_ limit: Int, of patients: PatientFilter) async {
         do {
-            let (groups, hasMore) = try await groups(limit, of: patients)
-            let straps = groups.isEmpty ? [:] : try await straps()
+            let oldest = try await queue.oldest(
+                enrollment: enrollmentID, resolution, limit: limit, of: patients,
+                now: clock.read().trustedWall)
             // Not planned where they are not wanted: they would take the heart rates' place in a request.
-            let hasIntervals = groups.contains { $0.samples.contains(where: \.mayHoldIntervals) }
+            let hasIntervals = oldest.groups.contains {
+                $0.samples.contains(where: \.mayHoldIntervals)
+            }
             let intervals = hasIntervals ? await destination.mayTakeIntervals() : false
             plan = SettlePlan(
-                groups, resolution, straps: straps, delivery.settings.policy, intervals: intervals)
+                oldest.groups, resolution, straps: oldest.straps, delivery.settings.policy,
+                intervals: intervals)
             delivery.fetched(
                 plan.known, patients: servesMany ? plan.points.map(\.patient) : [],
-                hasMore: hasMore, arrivalsPerSecond: plan.arrivalsPerSecond, uptime)
+                hasMore: oldest.hasMore, arrivalsPerSecond: plan.arrivalsPerSecond, uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
             delivery.storeFailed(uptime)
             return
         }
         await settle()
-    }
-
-    /// The oldest groups, and whether more of them may wait behind these.
-    private func groups(
-        _ limit: Int, of patients: PatientFilter
-    ) async throws(QueueError) -> ([SampleGroup], hasMore: Bool) {
-        guard resolution != .raw else {
-            let batch = try await queue.nextPending(
-                enrollment: enrollmentID, limit: limit, of: patients)
-            return (batch.samples.map { SampleGroup(samples: [$0], window: nil) }, batch.hasMore)
-        }
-        let ranges = try await queue.nextRanges(
-            enrollment: enrollmentID, perSegment: SampleGroup.samplesMax,
-            limit: Self.windowSamplesMax, of: patients)
-        let now = clock.read().trustedWall
-        let groups = ranges.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
-        let isCut =
-            ranges.contains(where: \.isCut)
-            || ranges.reduce(0) { $0 + $1.samples.count } >= Self.windowSamplesMax
-        return (Array(groups.prefix(limit)), isCut || groups.count >= limit)
-    }
-
-    private func straps() async throws(QueueError) -> [Int64: StrapDatasheet] {
-        let sensors = try await queue.sensors(includingForgotten: true)
-        return Dictionary(
-            sensors.map { sensor in
-                let details = sensor.details
-                return (
-                    sensor.id,
-                    StrapDatasheet(
-                        manufacturer: details.manufacturer, model: details.model,
-                        firmware: details.firmware,
-                        alias: StrapDatasheet.alias(ofAddress: sensor.address))
-                )
-            }, uniquingKeysWith: { first, _ in first })
     }
 
     private func deliver(_ indices: [Int], alone: Bool) async {
@@ -252,7 +217,7 @@ public actor DeliveryRunner {
 
     private func noteFault() async {
         fault = await destination.fault
-        faultAdvice = await destination.faultAdvice
+        faultAdvice = fault == nil ? nil : await destination.faultAdvice
     }
 
     private func resolve(_ resolved: [Delivery.Resolved]) {

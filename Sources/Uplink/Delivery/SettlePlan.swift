@@ -13,8 +13,8 @@ struct SettlePlan: Sendable {
     private(set) var points: [OutgoingPoint] = []
     /// The positions of each group's samples and of its data points.
     private var groups: [(samples: Range<Int>, points: Range<Int>)] = []
-    /// The positions of the data points each sample is part of.
-    private var pointsOf: [[Int]]
+    /// The positions of the data points each sample is part of; nil for one that is withheld.
+    private var pointsOf: [(rate: Int, intervals: Range<Int>)?]
     private var withheld: [SettledSample.Outcome?]
     private var outcomes: [SettledSample.Outcome?] = []
     private var isSettled: [Bool]
@@ -28,7 +28,7 @@ struct SettlePlan: Sendable {
         _ policy: DeliveryPolicy, intervals: Bool
     ) {
         samples = groups.flatMap(\.samples)
-        pointsOf = Array(repeating: [], count: samples.count)
+        pointsOf = Array(repeating: nil, count: samples.count)
         withheld = Array(repeating: nil, count: samples.count)
         isSettled = Array(repeating: false, count: samples.count)
         var next = 0
@@ -72,12 +72,13 @@ struct SettlePlan: Sendable {
             measured.compactMap { samples[$0.position].timeUncertainty }.max())
         let rate = points.count - 1
         for (position, measurement) in measured {
-            pointsOf[position] = [rate]
-            guard intervals else { continue }
-            for (kind, content) in Self.intervals(measurement, of: samples[position]) {
-                add(kind, content, of: samples[position], samples[position].timeUncertainty)
-                pointsOf[position].append(points.count - 1)
+            let first = points.count
+            if intervals {
+                for (kind, content) in Self.intervals(measurement, of: samples[position]) {
+                    add(kind, content, of: samples[position], samples[position].timeUncertainty)
+                }
             }
+            pointsOf[position] = (rate, first..<points.count)
         }
     }
 
@@ -160,21 +161,28 @@ struct SettlePlan: Sendable {
         ofSample index: Int
     ) -> (outcome: SettledSample.Outcome, diedOf: Int?)? {
         if let withheld = withheld[index] { return (withheld, nil) }
-        guard let rate = pointsOf[index].first, let outcome = outcomes[rate] else { return nil }
+        guard let rate = pointsOf[index]?.rate, let outcome = outcomes[rate] else { return nil }
         if case .dead = outcome { return (outcome, rate) }
         return (outcome, nil)
     }
 
     /// The samples that these data points are made of.
     func samples(ofPoints points: [Int]) -> [PendingSample] {
-        let wanted = Set(points)
-        return samples.indices.filter { !wanted.isDisjoint(with: pointsOf[$0]) }.map { samples[$0] }
+        var isWanted = Array(repeating: false, count: self.points.count)
+        for point in points { isWanted[point] = true }
+        return zip(samples, pointsOf).compactMap { sample, points in
+            guard let points else { return nil }
+            return isWanted[points.rate] || points.intervals.contains { isWanted[$0] }
+                ? sample : nil
+        }
     }
 
+    /// Those that were ``ready``, in their order, are settled.
     mutating func settled(_ done: [SettledSample]) {
-        let ids = Set(done.map(\.id))
-        for index in samples.indices where ids.contains(samples[index].id) {
+        var done = done[...]
+        for index in samples.indices where samples[index].id == done.first?.id {
             isSettled[index] = true
+            done.removeFirst()
         }
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -43,6 +44,28 @@ struct IdentityTests {
             seen.insert(SampleIdentity(runNonce: 0, sample: 0, kind: kind))
         }
         #expect(seen.count == 1 + 60 + 54 + 8)
+    }
+
+    @Test func anIdentityIsReadFromItsOwnTextAndFromNoOther() {
+        var random = SeededRandom(seed: 11)
+        for _ in 0..<1000 {
+            let identity = SampleIdentity(
+                runNonce: random.next(), sample: Int64(bitPattern: random.next()),
+                kind: DataPointKind(rawValue: UInt8.random(in: 0...255, using: &random)))
+            let text = identity.description
+            #expect(SampleIdentity(text: text) == identity)
+            var octets = Array(text.utf8)
+            octets[Int.random(in: 0..<36, using: &random)] = .random(in: 0...127, using: &random)
+            let other = String(decoding: octets, as: UTF8.self)
+            #expect(SampleIdentity(text: other).map(\.description) ?? other == other)
+        }
+        for text in ["", "0", UUID().uuidString.lowercased() + "0", "\u{0}"] {
+            #expect(SampleIdentity(text: text) == nil)
+        }
+        let version4 = "5b5a6e0f-1c2d-4e3f-8a9b-0c1d2e3f4a5b"
+        #expect(SampleIdentity(text: version4) == nil)
+        #expect(SampleIdentity(text: version4.replacing("-4", with: "-8")) != nil)
+        #expect(SampleIdentity(text: version4.replacing("-4", with: "-8").uppercased()) == nil)
     }
 
     @Test func checksumIsTheCommonCRC32() {

@@ -68,23 +68,20 @@ public actor FileDestination: Destination {
 
     /// Appends the data points that the file does not have yet. All of them are taken, or none.
     public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
-        var added: [String] = []
         do {
             var file = try opened()
             var lines = JSONBytes()
             var answers: [EntryAnswer] = []
-            var inThese: Set<String> = []
             for point in points {
-                let uuid = point.point.uuid
-                let isNew = !known.contains(uuid) && inThese.insert(uuid).inserted
+                // Forgotten again if the append fails.
+                let isNew = known.insert(point.point.uuid)
                 if isNew {
                     writer.write(point, patient: point.patient ?? patient, to: &lines)
                     lines.raw("\n")
-                    added.append(uuid)
                 }
                 answers.append(EntryAnswer(isNew ? .stored : .storedBefore))
             }
-            if !added.isEmpty {
+            if lines.count > 0 {
                 let now = clock.read().wall
                 let isDue = rotation.isDue(
                     length: Int64(file.length), written: file.written, adding: lines.bytes.count,
@@ -92,7 +89,7 @@ public actor FileDestination: Destination {
                 if isDue { file = try rotate(file, now) }
                 try file.append(lines.bytes, at: now)
             }
-            known.add(added)
+            known.forgetOldest()
             lastFault = nil
             return .entries(answers)
         } catch {
@@ -154,12 +151,12 @@ public actor FileDestination: Destination {
             let last = rotated.plain().last
         {
             if let tail = AppendFile.tailLines(ofFileAt: last) {
-                known.add(tail.compactMap(Self.identifier))
+                tail.compactMap(Self.identifier).forEach { known.insert($0) }
             } else {
                 logger.warning("the file that was put aside last cannot be read")
             }
         }
-        known.add(lines)
+        lines.forEach { known.insert($0) }
         self.file = file
         return file
     }
@@ -230,40 +227,35 @@ public actor FileDestination: Destination {
 
 /// The identifiers written last, oldest forgotten first.
 struct RecentIdentifiers {
-    /// An identifier in 16 bytes, of which a text takes five times as many: a UUID's own, else half of its
-    /// SHA-256.
-    private struct Key: Hashable {
-        private let number: UInt128
+    /// An identifier of ours is kept in 16 bytes, of which its text takes five times as many.
+    private enum Key: Hashable {
+        case sample(SampleIdentity)
+        case other(String)
 
         init(_ identifier: String) {
-            let digits = identifier.utf8.filter { $0 != UInt8(ascii: "-") }
-            if digits.count == 32,
-                let number = UInt128(String(decoding: digits, as: UTF8.self), radix: 16)
-            {
-                self.number = number
-                return
-            }
-            number = Digests.sha256(Array(identifier.utf8)).prefix(16).reduce(0) {
-                $0 << 8 | UInt128($1)
-            }
+            self = SampleIdentity(text: identifier).map(Key.sample) ?? .other(identifier)
         }
     }
 
     private var order: [Key] = []
     private var set: Set<Key> = []
 
-    /// A delivery sends its oldest samples again until they are settled, so that one batch (250) is
+    /// A delivery sends its oldest samples again until they are settled, so that one batch (500) is
     /// enough; the rest is for many deliveries into one file.
     static let countMax = 4096
     /// Forgetting some at once keeps the cost of each small.
     private static let forgottenAtOnce = 1024
 
-    func contains(_ identifier: String) -> Bool { set.contains(Key(identifier)) }
+    /// Returns whether it is new.
+    @discardableResult
+    mutating func insert(_ identifier: String) -> Bool {
+        let key = Key(identifier)
+        guard set.insert(key).inserted else { return false }
+        order.append(key)
+        return true
+    }
 
-    mutating func add(_ identifiers: [String]) {
-        for key in identifiers.lazy.map(Key.init) where set.insert(key).inserted {
-            order.append(key)
-        }
+    mutating func forgetOldest() {
         guard order.count >= Self.countMax + Self.forgottenAtOnce else { return }
         set.subtract(order.prefix(order.count - Self.countMax))
         order.removeFirst(order.count - Self.countMax)

@@ -21,7 +21,7 @@ public struct FileKind: DestinationKind {
     ]
     /// A batch is synced to the disk at once. Its lines must be among those that a restart recognises
     /// (`RecentIdentifiers.countMax`), also with several intervals a sample.
-    public static let pace = DestinationPace(batch: 250)
+    public static let pace = DestinationPace(batch: 500)
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
         words: "the line is on this machine's disk; what the file's end holds is not written again")

@@ -52,7 +52,7 @@ actor FirebaseDestination: Destination {
         while true {
             let sent = await send { user in
                 self.request(
-                    .patch, "/.json", "&print=silent",
+                    .patch, FirebaseDocuments.path(user: user, share: share), "&print=silent",
                     FirebaseDocuments.batch(points, user: user, share: share))
             }
             switch sent {

@@ -3,21 +3,28 @@ import OfflineQueue
 
 /// The documents in a Realtime Database.
 ///
-/// A batch is one PATCH of deep paths: all of it is written, or nothing, and the same again changes nothing.
+/// A batch is one PATCH: all of it is written, or nothing, and the same again changes nothing. It is one of the user's
+/// history, or with a share one of deep paths:
 ///
 ///     {"users/UID/heartRate/1763798400123-<identifier>":{"bpm":72,"start":"…","end":"…","us":1763798400123456},
 ///      "publicStreams/SHARE/heartRate/1763798400123-0d41c7be9a20":{"bpm":72,"start":"…","end":"…"}}
 enum FirebaseDocuments {
+    /// The path that a batch is written to.
+    static func path(user: String, share: String?) -> String {
+        share == nil ? "/users/\(user)/heartRate.json" : "/.json"
+    }
+
     /// The batch, of user `user`; shared under `share` as well, if that is not nil.
     static func batch(_ points: [OutgoingPoint], user: String, share: String?) -> [UInt8] {
+        let history = share == nil ? "" : "users/\(user)/heartRate/"
         var json = JSONBytes()
-        json.reserve(points.count * (share == nil ? 240 : 400))
+        json.reserve(points.count * (share == nil ? 200 : 400))
         json.raw("{")
         for (index, point) in points.enumerated() {
             if index > 0 { json.raw(",") }
             let milliseconds = max(0, point.point.span.lowerBound.microseconds / 1000)
             let uuid = point.point.uuid
-            json.string("users/\(user)/heartRate/\(milliseconds)-\(uuid)")
+            json.string("\(history)\(milliseconds)-\(uuid)")
             json.raw(":")
             json.history(point, isPrivate: true)
             guard let share else { continue }

@@ -38,8 +38,8 @@ public struct PostgRESTKind: HTTPKind {
         .patient,
         .gaps,
     ]
-    /// One statement of some 50 KB.
-    public static let pace = DestinationPace(batch: 250)
+    /// One statement of some 100 KB.
+    public static let pace = DestinationPace(batch: 500)
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
         words: "the row is committed; a repetition is known by owner and id, and not stored again")

@@ -30,8 +30,8 @@ public struct WebhookKind: HTTPKind {
         .patient,
         .gaps,
     ]
-    /// 150 KB: receivers take a megabyte at least (nginx's limit when nobody sets it).
-    public static let pace = DestinationPace(batch: 250)
+    /// 300 KB: receivers take a megabyte at least (nginx's limit when nobody sets it).
+    public static let pace = DestinationPace(batch: 500)
     public static let promise = DeliveryPromise(
         level: .accepted, mayRepeat: true, mayRace: true,
         words:

@@ -120,6 +120,15 @@ private final class ScriptedFirebase: Sendable {
         #expect(!"\(firebase.state.change { $0.bodies })".contains("40001"))
     }
 
+    @Test func withoutAShareABatchIsAPatchOfTheUsersHistory() async throws {
+        let firebase = ScriptedFirebase()
+        let destination = try Self.destination(firebase, share: nil)
+        #expect(await destination.deliver([Self.point(72)], alone: false) == Self.stored)
+        let body = firebase.state.change { $0.bodies["PATCH /users/user1/heartRate.json"] }
+        #expect(body?.hasPrefix(#"{"1763798400123-"#) == true)
+        #expect(body?.contains("users") == false)
+    }
+
     @Test func theLatestHeartRateIsOfNowAndNeverGoesBack() async throws {
         let firebase = ScriptedFirebase()
         let destination = try Self.destination(firebase, at: Self.time + .seconds(70))
@@ -175,7 +184,8 @@ private final class ScriptedFirebase: Sendable {
             firebase.state.change { $0.shareChanges } == [
                 "{\(old)\(new)\"users/user1/gateway/share\":\(note)}"
             ])
-        let body = firebase.state.change { $0.bodies["PATCH /.json"] ?? "" }
+        let batch = next == nil ? "PATCH /users/user1/heartRate.json" : "PATCH /.json"
+        let body = try #require(firebase.state.change { $0.bodies[batch] })
         #expect(body.contains("publicStreams") == (next != nil) && !body.contains(Self.id))
     }
 
