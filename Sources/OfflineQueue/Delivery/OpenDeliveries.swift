@@ -20,8 +20,8 @@ struct OpenDeliveries: Sendable {
     // MARK: - Requests
 
     enum Request: Sendable {
-        /// Sent at this uptime; what became of it is not known.
-        case unanswered(Uptime)
+        /// Sent; what became of it is not known.
+        case unanswered
         /// Answered for certain: the exchange does not work on it any more.
         case answered
     }
@@ -33,9 +33,9 @@ struct OpenDeliveries: Sendable {
     }
 
     /// Notes a request that begins; `before` is what to return to when nothing of it is sent.
-    mutating func beginRequest(at uptime: Uptime, of enrollment: Int64, before: Request) {
+    mutating func beginRequest(of enrollment: Int64, before: Request) {
         requestsBefore[enrollment] = before
-        requests[enrollment] = .unanswered(uptime)
+        requests[enrollment] = .unanswered
     }
 
     mutating func cancelRequest(of enrollment: Int64) {

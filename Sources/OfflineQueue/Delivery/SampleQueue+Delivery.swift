@@ -94,22 +94,22 @@ extension SampleQueue {
             }
         }
         let before =
-            deliveries.lastRequest(of: enrollment) ?? (hasNote ? .unanswered(uptime) : .answered)
-        deliveries.beginRequest(at: uptime, of: enrollment, before: before)
+            deliveries.lastRequest(of: enrollment) ?? (hasNote ? .unanswered : .answered)
+        deliveries.beginRequest(of: enrollment, before: before)
     }
 
     /// Notes that nothing of the request begun last has been sent: nobody can be working on it. What became of the
     /// one before it is as unknown as it was.
     public func cancelRequest(enrollment: Int64) { deliveries.cancelRequest(of: enrollment) }
 
-    /// When the last request of this delivery was sent, if its outcome is unknown. One of an earlier run is taken to
-    /// have been sent just now.
+    /// The present uptime if the outcome of this delivery's last request is unknown: it may have been sent just now. A
+    /// token may be renewed between its note and itself, and an earlier run left no time that counts here.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {
+        let now = clock.read().uptime
         switch deliveries.lastRequest(of: enrollment) {
         case .answered: return nil
-        case .unanswered(let uptime): return uptime
+        case .unanswered: return now
         case nil:
-            let now = clock.read().uptime
             return try read("read request") { db in try Self.hasNote(db, enrollment) } ? now : nil
         }
     }

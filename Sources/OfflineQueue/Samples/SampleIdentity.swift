@@ -85,18 +85,18 @@ public struct SampleIdentity: Sendable, Hashable, CustomStringConvertible {
         var words: (high: UInt64, low: UInt64) = (0, 0)
         var count = 0
         for byte in text.utf8 {
-            defer { count += 1 }
+            let isDash = count == 8 || count == 13 || count == 18 || count == 23
+            count += 1
             let digit: UInt8
-            switch (count, byte) {
-            case (8, UInt8(ascii: "-")), (13, UInt8(ascii: "-")), (18, UInt8(ascii: "-")),
-                (23, UInt8(ascii: "-")):
-                continue
-            case (0..<36, UInt8(ascii: "0")...UInt8(ascii: "9")): digit = byte - UInt8(ascii: "0")
-            case (0..<36, UInt8(ascii: "a")...UInt8(ascii: "f")):
+            switch byte {
+            case UInt8(ascii: "-") where isDash: continue
+            case UInt8(ascii: "0")...UInt8(ascii: "9") where !isDash:
+                digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f") where !isDash:
                 digit = byte - UInt8(ascii: "a") + 10
             default: return nil
             }
-            if count < 18 {
+            if count <= 18 {
                 words.high = words.high << 4 | UInt64(digit)
             } else {
                 words.low = words.low << 4 | UInt64(digit)

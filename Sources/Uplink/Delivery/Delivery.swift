@@ -117,7 +117,7 @@ public struct Delivery: Sendable {
     /// - Parameters:
     ///   - settings: pauses and sizes.
     ///   - reason: why it was held.
-    ///   - unansweredSince: when a request was sent of which an earlier run never learned what became:
+    ///   - unansweredSince: when a request was sent at the latest of which nobody learned what became:
     ///     its samples rest as after any other unclear outcome.
     ///   - mayRace: ``Destination/mayRace``.
     ///   - choose: picks a pause out of a range: at random, gateways that lost the same
