@@ -18,6 +18,13 @@ public actor Central {
     /// Signals are handed over within 100 ms; the rest is for a busy machine.
     static let servicesPatience = Duration.seconds(2)
     static let servicesPause = Duration.milliseconds(50)
+    /// bluetoothd answers the first question sooner, unless it hangs.
+    static let firstAnswerMax = Duration.milliseconds(250)
+    /// It hands over frames that have waited at shorter intervals than this, some milliseconds. The fastest
+    /// sensors, at 20 Hz, send at longer ones.
+    static let handOverPause = Duration.milliseconds(40)
+    /// It is done with them after this time, also if a sensor sends faster: the kernel keeps some hundred.
+    static let handOverMax = Duration.seconds(2)
     /// The same after the sensor has told that its services change: bluetoothd reads them all again.
     static let changePatience = Duration.seconds(8)
     /// How long `stop` waits for links to end.
@@ -44,6 +51,9 @@ public actor Central {
     private var pause: Task<Void, Never>?
 
     var isDaemonPresent = false
+    private(set) var connectedAt = Uptime.zero
+    /// bluetoothd took its time for its first answer: it may have stood still before, while frames came.
+    var mayHaveHung = false
     var adapters: [String: Adapter] = [:]
     var radios: [String: AdapterRadio<String>] = [:]
     var watches: [String: RadioWatch] = [:]
@@ -104,8 +114,10 @@ public actor Central {
         var backoff = Self.busPause
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
+                let connection = try await connect()
+                connectedAt = clock.now()
                 let client = BlueZClient(
-                    connection: try await connect(), generation: generation, clock: clock,
+                    connection: connection, generation: generation, clock: clock,
                     tasks: settings.tasks)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.

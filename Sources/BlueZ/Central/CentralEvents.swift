@@ -8,8 +8,7 @@ extension Central {
         var isQuiet = true
         for event in batch {
             if case .notification(let path, let bytes, let uptime) = event {
-                // What waited in bluetoothd when the gateway subscribed came by an earlier link, nobody knows when.
-                guard let link = subscribers[path], uptime >= link.listensSince else { continue }
+                guard let link = subscribers[path], !hasWaited(link, uptime) else { continue }
                 link.subscribedAt = min(link.subscribedAt, uptime)
                 let wasStreaming = link.machine.isStreaming
                 if wasStreaming {
@@ -34,6 +33,17 @@ extension Central {
         }
         mailbox.post(frames)
         if !isQuiet { settle() }
+    }
+
+    /// Whether a frame waited in bluetoothd when the gateway subscribed: nobody knows when it was sent. Of a link that was
+    /// up, more may follow its subscription, one upon the other, if bluetoothd hung when the gateway came.
+    private func hasWaited(_ link: WatchedLink, _ uptime: Uptime) -> Bool {
+        guard uptime >= link.listensSince else { return true }
+        guard mayHaveHung, link.machine.isAdopted, uptime - link.subscribedAt <= Self.handOverMax,
+            uptime - link.listensSince <= Self.handOverPause
+        else { return false }
+        link.listensSince = uptime
+        return true
     }
 
     /// When the last of a batch came from bluetoothd: notifications have waited to be handed over.
@@ -93,6 +103,7 @@ extension Central {
 
     private func gainDaemon() {
         isDaemonPresent = true
+        mayHaveHung = clock.now() - connectedAt > Self.firstAnswerMax
         _ = pulse.hear(at: clock.now())
         noteAnsweringDaemon()
         (refusal, refusedUntil) = (nil, nil)

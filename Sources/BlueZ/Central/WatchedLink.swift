@@ -61,7 +61,8 @@ final class WatchedLink {
     var soughtSince: Uptime?
     /// Its address changes every few minutes, and there is no bond to know it by.
     var hadPrivateAddress = false
-    /// Since when the characteristic is listened to; bluetoothd keeps that over the ends of links.
+    /// Since when the characteristic is listened to, and nothing waits that was sent before; bluetoothd keeps that over
+    /// the ends of links.
     var listensSince = Uptime.zero
     /// When this link was subscribed to, or brought a frame before.
     var subscribedAt = Uptime.zero

@@ -67,6 +67,9 @@ public struct SensorLink: Sendable {
     public internal(set) var reason = LinkReason.daemonGone
     /// The connection number: grows with each attempt, adoption and loss.
     public internal(set) var attempt: UInt64 = 0
+    var adoptedAttempt: UInt64?
+    /// The link was up before it was known: frames of it may wait in bluetoothd.
+    var isAdopted: Bool { adoptedAttempt == attempt }
 
     let policy: LinkPolicy
     var backoff: Backoff

@@ -113,6 +113,7 @@ extension SensorLink {
             guard teardownUntil ?? now <= now else { return [] }
             let withdrawal = dropSlot()
             attempt += 1
+            adoptedAttempt = attempt
             teardownUntil = nil
             let actions = beginResolving(.adopted, at: now)
             return withdrawal + (isResolved ? beginSubscribing(.adopted, at: now) : actions)

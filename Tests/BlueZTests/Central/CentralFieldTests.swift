@@ -314,6 +314,41 @@ struct CentralFieldTests {
         await stage.end()
     }
 
+    /// The same of a link that it found: what bluetoothd had kept went on coming for a moment.
+    @Test(
+        "frames that wait while the gateway subscribes to a link that it found are not taken for new ones"
+    )
+    func waitedAtTheSubscription() async throws {
+        let stage = try await Stage()
+        await stage.bluez.setSendsFrames(false)
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().last?.state.name == "streaming" })
+        await stage.central.stop(disconnecting: false)
+        let bus = stage.bus
+        let next = Central(settings: CentralSettings(service: Stage.service)) {
+            () async throws(DBusFault) in try await DBusConnection.open(address: bus.address)
+        }
+        await next.watch(
+            address: Stage.strap, service: Stage.service, characteristic: Stage.measurement)
+        let running = Task { await next.run() }
+        var frames: [[UInt8]] = []
+        for await batch in next.events() {
+            if batch.states().last?.state.name == "streaming" {
+                await next.noteSlowAnswer()
+                for (rate, milliseconds) in [(60, 1), (61, 2), (62, 41), (63, 100), (64, 110)] {
+                    await next.hear([0, UInt8(rate)], Int64(milliseconds) * 1000)
+                }
+            }
+            frames += batch.frames().map(\.bytes)
+            if frames.count > 1 { break }
+        }
+        #expect(frames == [[0, 63], [0, 64]])
+        await next.stop(disconnecting: false)
+        await running.value
+        await stage.end()
+    }
+
     /// A link was made anew, and what it brought before the gateway had subscribed once more was dropped.
     @Test(
         "a frame that comes before the gateway subscribes to a link made anew is kept, with its time"
@@ -335,6 +370,9 @@ struct CentralFieldTests {
 }
 
 extension Central {
+    /// bluetoothd hung when the gateway came.
+    fileprivate func noteSlowAnswer() { mayHaveHung = true }
+
     /// Subscribes to the link once more, a second later.
     fileprivate func subscribeAgain() {
         guard let (path, link) = subscribers.first else { return }
