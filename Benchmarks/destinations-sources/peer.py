@@ -18,8 +18,8 @@ import sys
 import time
 
 BATCH = {
-    "file": 250, "influx": 500, "victoria": 500, "postgrest": 250, "cloudcare": 300, "webhook": 250,
-    "firebase": 250, "firestore": 250, "fhir": 100,
+    "file": 500, "influx": 500, "victoria": 500, "postgrest": 500, "cloudcare": 300, "webhook": 500,
+    "firebase": 500, "firestore": 500, "fhir": 100,
 }
 BATCH_STANDARD = 100
 

@@ -38,9 +38,12 @@ RUNS = 3
 SECONDS_MAX = 300
 # What was read last counts as delivered with a commit, some seconds later: the time of all samples is reckoned from the
 # others'.
-READ_MAX = 750
-# Each answer costs the gateway some milliseconds, which are measured afterwards and taken off.
+READ_MAX = 1_500
+# Each answer costs the gateway some milliseconds, which are measured afterwards and taken off, as far as that can be
+# done: the longer it takes, the less often it is asked, and not at all for most of the time that the run before took.
 POLL_SECONDS = 0.05
+POLL_PART = 1 / 50
+UNASKED_PART = 4 / 5
 MEMORY_SECONDS = 0.01
 
 
@@ -126,21 +129,26 @@ class Gateway:
         self.polls += 1
         return next(one["delivered"] for one in self.ask("GET", "/v1/destinations") if one["name"] == name)
 
-    def deliver(self, names, samples):
-        """Resumes deliveries and waits until the first has nearly all samples; gives the seconds that all take."""
-        began = time.monotonic()
+    def deliver(self, names, samples, expected=0):
+        """Resumes deliveries and waits until the first has nearly all samples; gives the seconds, and those of the
+        processor, that all take. `expected` is how many seconds they took before."""
+        began, used, self.polls = time.monotonic(), self.processor_seconds(), 0
         for name in reversed(names):
             self.ask("POST", "/v1/destinations/resume", {"name": name})
+        time.sleep(expected * UNASKED_PART)
         delivered = self.wait(names[0], max(samples - READ_MAX, 1))
-        return (time.monotonic() - began) * samples / delivered
+        seconds, used, polls = time.monotonic() - began, self.processor_seconds() - used, self.polls
+        used -= polls * self.poll_seconds(names[0])
+        return seconds * samples / delivered, used * samples / delivered
 
     def wait(self, name, samples):
         """Waits until so many are delivered; gives how many are."""
-        deadline = time.monotonic() + SECONDS_MAX
+        began = time.monotonic()
         while (delivered := self.delivered(name)) < samples:
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > SECONDS_MAX:
                 sys.exit(self.command("destination", "show", name))
-            time.sleep(POLL_SECONDS)
+            time.sleep(max(POLL_SECONDS, waited * POLL_PART))
         return delivered
 
     def processor_seconds(self):
@@ -274,13 +282,11 @@ def measure_peer(name, system, file, directory):
     return [float(word) for word in line.split()]
 
 
-def measure_gateway(name, gateway, samples):
+def measure_gateway(name, gateway, samples, expected):
     """Seconds, and seconds of the processor, of the gateway."""
-    used, gateway.polls = gateway.processor_seconds(), 0
-    seconds = gateway.deliver([name], samples)
+    taken = gateway.deliver([name], samples, expected)
     gateway.wait(name, samples)
-    used, polls = gateway.processor_seconds() - used, gateway.polls
-    return seconds, used - polls * gateway.poll_seconds(name)
+    return taken
 
 
 def compare(program, name, samples):
@@ -289,7 +295,7 @@ def compare(program, name, samples):
     for run in range(RUNS):
         with filled(program, [name], samples) as (gateway, running):
             def deliver():
-                ours.append(measure_gateway(name, gateway, samples))
+                ours.append(measure_gateway(name, gateway, samples, ours[-1][0] if ours else 0))
 
             def deliver_by_client():
                 file = gateway.directory / "samples.ndjson"
@@ -336,7 +342,7 @@ def stuck(program, samples):
     for _ in range(5):
         for names, found in ((["influx"], alone), (["influx", "stuck"], beside)):
             with filled(program, names, samples) as (gateway, _):
-                found.append(gateway.deliver(names, samples))
+                found.append(gateway.deliver(names, samples)[0])
     without, with_it = statistics.median(alone), statistics.median(beside)
     print(f"stuck      {with_it:.2f} s beside it, {without:.2f} s without", flush=True)
     return [figure(

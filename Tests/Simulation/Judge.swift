@@ -110,37 +110,51 @@ struct Judge {
 
     private mutating func lookAtStatus() {
         for look in world.looks {
-            let same = world.looks.filter { $0.started == look.started && $0.at < look.at }
-            if look.items.isSubset(of: Self.ofDeliveries),
-                let before = same.last(where: { $0.at <= look.at - Self.unnoticed })
-            {
-                for strap in 0..<Script.straps {
-                    let address = People.address(strap)
-                    guard truth.isSettled(strap, from: before.at, until: look.at),
-                        truth.wearers(of: strap, at: look.at).first.flatMap({ $0 }) != nil,
-                        let stored = look.stored[address], stored == before.stored[address]
-                    else { continue }
-                    find(
-                        "false well",
-                        "at \(Trace.time(look.at)) nothing of strap \(strap) was stored since \(Trace.time(before.at))"
-                    )
-                }
-            }
-            if let before = same.last(where: { $0.at <= look.at - Self.undelivered }),
-                before.arrived == look.arrived, Self.saysAllIsDelivered(look),
-                same.allSatisfy({ $0.at < before.at || Self.saysAllIsDelivered($0) }),
-                same.allSatisfy({ $0.at < before.at || $0.unsent > 0 }), look.unsent > 0
-            {
+            let same = world.looks.filter { $0.started == look.started && $0.at <= look.at }
+            for strap in 0..<Script.straps {
+                let address = People.address(strap)
+                guard let before = same.last(where: { $0.at <= look.at - Self.unnoticed }),
+                    let stored = look.straps[address],
+                    stored.stored == before.straps[address]?.stored,
+                    truth.isSettled(strap, from: before.at, until: look.at),
+                    truth.wearers(of: strap, at: look.at).first.flatMap({ $0 }) != nil,
+                    !Self.says(look, nothingComesOf: stored.id)
+                else { continue }
                 find(
                     "false well",
-                    "at \(Trace.time(look.at)) \(look.unsent) wait, and nothing arrived since \(Trace.time(before.at))"
+                    "at \(Trace.time(look.at)) nothing of strap \(strap) was stored since \(Trace.time(before.at))"
+                )
+            }
+            for (name, books) in look.deliveries {
+                guard let before = same.last(where: { $0.at <= look.at - Self.undelivered }),
+                    before.deliveries[name]?.delivered == books.delivered,
+                    same.allSatisfy({
+                        $0.at < before.at
+                            || $0.deliveries[name]?.pending ?? 0 > 0
+                                && !Self.says($0, nothingArrivesBy: name)
+                    })
+                else { continue }
+                find(
+                    "false well",
+                    "at \(Trace.time(look.at)) \(books.pending) of \(name) wait, and nothing arrived since \(Trace.time(before.at))"
                 )
             }
         }
     }
 
-    private static func saysAllIsDelivered(_ look: World.Look) -> Bool {
-        look.items.allSatisfy { item in ofStraps.contains { item.hasPrefix($0) } }
+    /// Whether status explains that nothing of a sensor is stored.
+    private static func says(_ look: World.Look, nothingComesOf sensor: Int64) -> Bool {
+        look.items.contains { item in
+            item.sensor.map { $0 == sensor } ?? !ofDeliveries.contains(item.name)
+        }
+    }
+
+    /// Whether status explains that nothing of a delivery arrives.
+    private static func says(_ look: World.Look, nothingArrivesBy name: String) -> Bool {
+        look.items.contains { item in
+            item.deliveries?.contains(name)
+                ?? !ofStraps.contains { item.name.hasPrefix($0) }
+        }
     }
 
     // MARK: - What was sent, stored and delivered
@@ -213,7 +227,19 @@ struct Judge {
     /// Compares what a destination has with the frames; gives how often each arrived.
     private mutating func compare(_ points: [Point], of who: String) -> [[Int]] {
         var arrived = frames.map { Array(repeating: 0, count: $0.count) }
+        // What the store does not have any more is told by its time: the most exact first.
+        var ranked: [[Point]] = [[], [], []]
         for point in points {
+            if kept[point.uuid] != nil {
+                ranked[0].append(point)
+            } else {
+                let place = Self.time(point.time).flatMap { time in
+                    nearest(to: time, bpm: Int(point.bpm), arrived, within: Self.exact)
+                }
+                ranked[place == nil ? 2 : 1].append(point)
+            }
+        }
+        for point in ranked.flatMap(\.self) {
             let words = "\(who): \(point.bpm) at \(point.time)"
             guard let time = Self.time(point.time) else {
                 find("wrong time", words)
@@ -223,7 +249,8 @@ struct Judge {
             let sample = kept[point.uuid]
             guard
                 let place = sample.map(place(of:))
-                    ?? nearest(to: time, bpm: Int(point.bpm), arrived)
+                    ?? nearest(to: time, bpm: Int(point.bpm), arrived, within: Self.exact)
+                    ?? nearest(to: time, bpm: Int(point.bpm), arrived, within: Self.vague)
             else {
                 find("wrong time", "\(words): no strap sent that then")
                 continue
@@ -247,30 +274,41 @@ struct Judge {
     }
 
     /// The frame with this rate that was sent nearest to a time, of those that the store does not have and that have
-    /// not arrived.
-    private func nearest(to time: Int64, bpm: Int, _ arrived: [[Int]]) -> Place? {
-        var best: (Place, Int64)?
+    /// not arrived; one that may have been lost only where there is no other.
+    private func nearest(
+        to time: Int64, bpm: Int, _ arrived: [[Int]], within limit: Int64
+    ) -> Place? {
+        var best: (place: Place, distance: Int64)?
         for strap in 0..<Script.straps {
             for (index, frame) in frames[strap].enumerated()
             where frame.bpm == bpm && frame.stored.isEmpty && arrived[strap][index] == 0 {
                 let off = abs(frame.at - time)
-                if off < best?.1 ?? Self.vague { best = (Place(strap: strap, index: index), off) }
+                guard off < limit else { continue }
+                let distance = off + (truth.mayBeLost(strap, at: frame.at) ? limit : 0)
+                if distance < best?.distance ?? .max {
+                    best = (Place(strap: strap, index: index), distance)
+                }
             }
         }
-        return best?.0
+        return best?.place
     }
 
     /// Gives how often each frame arrived at the exchange.
     private mutating func compareExchange() -> [[Int]] {
         let exchange = world.exchange
         guard let rows = world.valueOfWorld({ await exchange.stored }),
-            let duplicates = world.valueOfWorld({ await exchange.duplicates })
+            let duplicates = world.valueOfWorld({ await exchange.duplicates }),
+            let overlaps = world.valueOfWorld({ await exchange.overlappingRequests })
         else {
             find("simulation", "the exchange does not answer")
             return frames.map { $0.map { _ in 0 } }
         }
         for (uuid, times) in duplicates.sorted(by: { $0.key < $1.key }) {
             find("twice", "\(uuid) \(times) times at the exchange")
+        }
+        // A real exchange may store both.
+        if overlaps > 0 {
+            find("twice", "\(overlaps) requests while the exchange was at work on one of the same")
         }
         let arrived = compare(
             rows.map { row in

@@ -35,6 +35,11 @@ final class Network: Sendable {
 
     func setCut(_ isCut: Bool) { state.withLock { $0.isCut = isCut } }
 
+    /// Ends all connections, as a router does that starts again. The servers go on with what they have.
+    func reset() {
+        for number in state.withLock({ $0.waiting.keys.sorted() }) { end(number, .failure(.cut)) }
+    }
+
     /// The gateway was killed: its connections are gone, and the servers go on.
     func kill() {
         state.withLock { state in

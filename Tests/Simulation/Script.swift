@@ -188,7 +188,8 @@ struct Fault: Hashable {
     enum Kind: String, CaseIterable {
         case kill, restart
         case linkLost, outOfRange, mute, bluetoothdRestart, hung
-        case networkCut, exchangeFault, exchangeAnswerLost, consentWithdrawn
+        case networkCut, connectionsReset
+        case exchangeFault, exchangeAnswerLost, exchangeSlow, consentWithdrawn
         case diskFull, diskErrors, diskReadOnly
         case clockStep
     }
@@ -207,13 +208,13 @@ struct Fault: Hashable {
         let seconds: ClosedRange<Int64> =
             switch kind {
             case .kill, .restart: 1...15
-            case .linkLost, .clockStep: 1...1
+            case .linkLost, .connectionsReset, .clockStep: 1...1
             // Most pass before anybody is told; some last until somebody must be.
             case .outOfRange, .mute: isLong ? 160...400 : 5...60
             case .bluetoothdRestart: 1...10
             case .hung: 3...40
             case .networkCut, .exchangeFault, .consentWithdrawn: isLong ? 340...420 : 2...60
-            case .exchangeAnswerLost: 2...60
+            case .exchangeAnswerLost, .exchangeSlow: 2...60
             case .diskFull, .diskErrors, .diskReadOnly: 2...40
             }
         length = .random(
