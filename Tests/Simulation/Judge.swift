@@ -227,7 +227,7 @@ struct Judge {
     /// Compares what a destination has with the frames; gives how often each arrived.
     private mutating func compare(_ points: [Point], of who: String) -> [[Int]] {
         var arrived = frames.map { Array(repeating: 0, count: $0.count) }
-        // What the store does not have any more is told by its time: the most exact first.
+        // Data points whose sample is gone from the store are matched by their time, the closest matches first.
         var ranked: [[Point]] = [[], [], []]
         for point in points {
             if kept[point.uuid] != nil {

@@ -35,8 +35,9 @@ extension Central {
         if !isQuiet { settle() }
     }
 
-    /// Whether a frame waited in bluetoothd when the gateway subscribed: nobody knows when it was sent. Of a link that was
-    /// up, more may follow its subscription, one upon the other, if bluetoothd hung when the gateway came.
+    /// Whether a frame waited in bluetoothd when the gateway subscribed: nobody knows when it was sent. If bluetoothd hung
+    /// when the gateway connected to it, more such frames of an adopted link may follow the subscription, in quick
+    /// succession.
     private func hasWaited(_ link: WatchedLink, _ uptime: Uptime) -> Bool {
         guard uptime >= link.listensSince else { return true }
         guard mayHaveHung, link.machine.isAdopted, uptime - link.subscribedAt <= Self.handOverMax,

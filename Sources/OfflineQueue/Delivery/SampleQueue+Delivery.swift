@@ -102,8 +102,9 @@ extension SampleQueue {
     /// one before it is as unknown as it was.
     public func cancelRequest(enrollment: Int64) { deliveries.cancelRequest(of: enrollment) }
 
-    /// The present uptime if the outcome of this delivery's last request is unknown: it may have been sent just now. A
-    /// token may be renewed between its note and itself, and an earlier run left no time that counts here.
+    /// The present uptime if the outcome of this delivery's last request is unknown; nil if it is known. The request may
+    /// have been sent just now: a renewal of the token can delay it after it was noted, and the note of an earlier run
+    /// does not say when.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {
         let now = clock.read().uptime
         switch deliveries.lastRequest(of: enrollment) {

@@ -31,8 +31,8 @@ extension Row {
     }
 }
 
-/// A value of whatever type but null. GRDB reads it straight from the statement, as it does not with a `DatabaseValue`: that
-/// took a tenth of the time of a delivery.
+/// A value of any type but null. GRDB reads it straight from the statement. A `DatabaseValue` it reads by a slower way,
+/// which took a twentieth of a delivery's processor time.
 private struct StoredValue: DatabaseValueConvertible, StatementColumnConvertible {
     let databaseValue: DatabaseValue
 

@@ -15,8 +15,8 @@ struct OldestGroups: Sendable {
 }
 
 extension SampleQueue {
-    /// The oldest groups of a delivery, `limit` at most, of these `patients`; in one turn of the store, since the
-    /// threads' waiting for each other costs more than the reading. `now` is nil while the clock is not trusted.
+    /// The oldest groups of a delivery, `limit` at most, of these `patients`. One call, so that the store's thread is
+    /// woken once. `now` is nil while the clock is not trusted.
     func oldest(
         enrollment: Int64, _ resolution: Resolution, limit: Int, of patients: PatientFilter,
         now: UTC?

@@ -325,12 +325,7 @@ struct CentralFieldTests {
         await stage.watch()
         #expect(await stage.until { $0.states().last?.state.name == "streaming" })
         await stage.central.stop(disconnecting: false)
-        let bus = stage.bus
-        let next = Central(settings: CentralSettings(service: Stage.service)) {
-            () async throws(DBusFault) in try await DBusConnection.open(address: bus.address)
-        }
-        await next.watch(
-            address: Stage.strap, service: Stage.service, characteristic: Stage.measurement)
+        let next = await stage.nextCentral()
         let running = Task { await next.run() }
         var frames: [[UInt8]] = []
         for await batch in next.events() {

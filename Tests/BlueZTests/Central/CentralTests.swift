@@ -160,12 +160,7 @@ struct CentralTests {
         await stage.central.stop(disconnecting: false)
         let connects = await stage.bluez.callCount("Connect")
         let scans = await stage.bluez.callCount("StartDiscovery")
-        let bus = stage.bus
-        let next = Central(settings: CentralSettings(service: Stage.service)) {
-            () async throws(DBusFault) in try await DBusConnection.open(address: bus.address)
-        }
-        await next.watch(
-            address: Stage.strap, service: Stage.service, characteristic: Stage.measurement)
+        let next = await stage.nextCentral()
         let running = Task { await next.run() }
         var reasons: [LinkReason] = []
         for await batch in next.events() {

@@ -69,6 +69,16 @@ actor Stage {
         }
     }
 
+    /// Another central on the same bus that watches the strap, as after a restart of the program.
+    func nextCentral() async -> Central {
+        let next = Central(settings: CentralSettings(service: Self.service)) {
+            [bus] () async throws(DBusFault) in try await DBusConnection.open(address: bus.address)
+        }
+        await next.watch(
+            address: Self.strap, service: Self.service, characteristic: Self.measurement)
+        return next
+    }
+
     func watch(_ address: String = Stage.strap) async {
         await central.watch(
             address: address, service: Stage.service, characteristic: Stage.measurement)
