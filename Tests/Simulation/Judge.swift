@@ -227,10 +227,10 @@ struct Judge {
     /// Compares what a destination has with the frames; gives how often each arrived.
     private mutating func compare(_ points: [Point], of who: String) -> [[Int]] {
         var arrived = frames.map { Array(repeating: 0, count: $0.count) }
-        // Data points whose sample is gone from the store are matched by their time, the closest matches first.
+        // Data points whose sample is unknown are matched by their time, the closest matches first.
         var ranked: [[Point]] = [[], [], []]
         for point in points {
-            if kept[point.uuid] != nil {
+            if sample(of: point) != nil {
                 ranked[0].append(point)
             } else {
                 let place = Self.time(point.time).flatMap { time in
@@ -245,8 +245,8 @@ struct Judge {
                 find("wrong time", words)
                 continue
             }
-            // The store has no more of an erased patient: then the nearest frame that it does not have must do.
-            let sample = kept[point.uuid]
+            // It may have been stored and erased in no time: then the nearest frame that is not in the store must do.
+            let sample = sample(of: point)
             guard
                 let place = sample.map(place(of:))
                     ?? nearest(to: time, bpm: Int(point.bpm), arrived, within: Self.exact)
@@ -271,6 +271,11 @@ struct Judge {
             }
         }
         return arrived
+    }
+
+    /// The sample of a data point, as the store has it or had it before a command removed it.
+    private func sample(of point: Point) -> KeptSample? {
+        kept[point.uuid] ?? world.stored[point.uuid]
     }
 
     /// The frame with this rate that was sent nearest to a time, of those that the store does not have and that have
@@ -349,6 +354,7 @@ struct Judge {
 
     /// Looks for frames of somebody that neither a destination nor the store has. What has arrived may have been erased.
     private mutating func lookForUnstored(_ arrived: [[Int]]) {
+        let removed = Set(world.stored.values.filter(\.isListed).map(\.bytes))
         for strap in 0..<Script.straps {
             for (index, frame) in frames[strap].enumerated()
             where frame.stored.isEmpty && arrived[strap][index] == 0 {
@@ -359,8 +365,8 @@ struct Judge {
                 if wearers.contains(nil) || isErased || truth.mayBeLost(strap, at: frame.at) {
                     continue
                 }
-                if world.purged.contains(frame.bytes) {
-                    world.trace.count("listed, and purged")
+                if removed.contains(frame.bytes) {
+                    world.trace.count("listed, and removed")
                     continue
                 }
                 find("lost", words(frame, of: strap))

@@ -23,6 +23,8 @@ struct KeptSample {
     /// Its own destination is no exchange.
     var isOfWebhook: Bool
 
+    var isListed: Bool { if case .listed = fate { true } else { false } }
+
     /// All samples, by the identity under which destinations know them.
     static func all(in store: URL) throws -> [String: KeptSample] {
         var configuration = Configuration()

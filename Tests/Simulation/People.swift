@@ -41,17 +41,6 @@ final class GivenCommand: Sendable {
     }
 }
 
-/// Frames that the store listed as withheld before a person purged it.
-final class Purged: Sendable {
-    private let frames = Mutex<Set<[UInt8]>>([])
-
-    func note(_ samples: [ListedSample]) {
-        frames.withLock { $0.formUnion(samples.map(\.frame)) }
-    }
-
-    func contains(_ frame: [UInt8]) -> Bool { frames.withLock { $0.contains(frame) } }
-}
-
 /// Does what the routes of the control API do for each command.
 struct People: Sendable {
     static let destination = "hook"
@@ -60,7 +49,6 @@ struct People: Sendable {
 
     let gateway: Gateway
     let exchange: StandInExchange
-    let purged: Purged
 
     static func address(_ strap: Int) -> String { "C0:00:00:00:00:0\(strap + 1)" }
     static func patient(_ number: Int) -> String { "\(ExchangeSeed.patient(number))" }
@@ -116,8 +104,6 @@ struct People: Sendable {
                     enrollment: Self.enrollment(patient), since: Date(timeIntervalSince1970: 0)))
             return "\(report.samples) samples"
         case .purge:
-            purged.note(
-                try await gateway.queue.samples(state: .dropped, limit: SampleQueue.listedMax))
             return "\(try await gateway.store.purge(PurgeRequest()).delivered) samples"
         }
     }

@@ -36,13 +36,15 @@ final class World {
     let network: Network
     let exchange: StandInExchange
     private let folder: URL
+    private var state: URL { folder.appending(path: "state") }
     private let disk: Int32
     private let time = VirtualExecutors.time
     private var random: SeededRandom
 
     private(set) var given: [GivenCommand] = []
     private(set) var losses: [Truth.Loss] = []
-    let purged = Purged()
+    /// What the store had before a command removed some of it, by its identity.
+    private(set) var stored: [String: KeptSample] = [:]
     private(set) var findings: [Finding] = []
     /// Every look at status: when, and what it said.
     private(set) var looks: [Look] = []
@@ -313,7 +315,6 @@ final class World {
                 strap: nil))
         gone()
         // The dead one's files are other ones from now on, with their locks and their connections.
-        let state = folder.appending(path: "state")
         let dead = folder.appending(path: "dead\(lives)")
         let left = folder.appending(path: "left")
         do {
@@ -410,7 +411,7 @@ final class World {
             })
         executors.append(executor)
         let exchange = exchange
-        let people = People(gateway: life.gateway, exchange: exchange, purged: purged)
+        let people = People(gateway: life.gateway, exchange: exchange)
         // The person gets the link before the command is given.
         let link = Box(String?.none)
         if case .enroll(let patient) = command {
@@ -420,6 +421,10 @@ final class World {
             settle()
         }
         guard one.isOpen else { return }
+        switch command {
+        case .erase, .purge: noteStored()
+        default: break
+        }
         let text = link.value
         Task(executorPreference: executor) {
             do {
@@ -439,6 +444,12 @@ final class World {
             guard one.isOpen else { return }
             world.find("hang", "#\(one.number) \(command) is not answered")
         }
+    }
+
+    /// Notes what the store has, before a command removes some of it.
+    private func noteStored() {
+        guard let samples = try? KeptSample.all(in: state) else { return }
+        stored.merge(samples) { $1 }
     }
 
     // MARK: - Faults
@@ -640,11 +651,10 @@ final class World {
         guard let life else { return find("start", "the gateway does not run at the end") }
         let gateway = life.gateway
         let exchange = exchange
-        let purged = purged
         let settled = Box(false)
         // A person gives what has none to its patient's enrollment, and resumes what was paused.
         let isOver = perform(within: 1_200 * Self.second) {
-            let people = People(gateway: gateway, exchange: exchange, purged: purged)
+            let people = People(gateway: gateway, exchange: exchange)
             for enrollment in try await gateway.queue.enrollments() where enrollment.isPaused {
                 _ = try? await gateway.destinationService.resume(enrollment.terms.name)
             }
@@ -679,7 +689,7 @@ final class World {
 
     private func judge() throws {
         guard let life else { return }
-        let judge = Judge(world: self, life: life, state: folder.appending(path: "state"))
+        let judge = Judge(world: self, life: life, state: state)
         findings += judge.findings
         for finding in judge.findings { trace.note("FOUND \(finding)") }
     }

@@ -21,6 +21,16 @@ struct BluetoothWorld {
         case vanishes(device: String)
         case encryptionFails(device: String, link: UInt64)
         case servicesFound(device: String, link: UInt64)
+
+        /// Whether controllers, the kernel and sensors do it, without bluetoothd.
+        var isOfRadio: Bool {
+            switch self {
+            case .advert, .frames, .connectEnds, .unlinked, .encryptionFails: true
+            case .answer, .perform, .adapterAppears, .powered, .resolved, .paired, .bondingFails,
+                .attEnds, .vanishes, .servicesFound:
+                false
+            }
+        }
     }
 
     /// One session of a discovering client.
@@ -139,9 +149,10 @@ struct BluetoothWorld {
     /// How often each method was called.
     var calls: [String: Int] = [:]
     private(set) var outbox: [DBusMessage] = []
-    /// bluetoothd is stopped: nothing goes out, calls wait, and sensors go on sending.
+    /// bluetoothd is stopped: nothing goes out, calls and its own work wait; the controllers and sensors go on.
     private(set) var isFrozen = false
     private var frozenCalls: [DBusMessage] = []
+    private var frozenActions: [Action] = []
 
     /// A call, as its answer names it.
     struct CallKey: Hashable {
@@ -192,6 +203,7 @@ struct BluetoothWorld {
     }
 
     private mutating func perform(_ action: Action) {
+        guard !isFrozen || action.isOfRadio else { return frozenActions.append(action) }
         switch action {
         case .advert(let strap): advertise(strap)
         case .frames(let strap): sendFrames(of: strap)
@@ -264,8 +276,9 @@ struct BluetoothWorld {
     mutating func setFrozen(_ isFrozen: Bool) {
         self.isFrozen = isFrozen
         guard !isFrozen else { return }
-        let calls = frozenCalls
-        frozenCalls = []
+        let (actions, calls) = (frozenActions, frozenCalls)
+        (frozenActions, frozenCalls) = ([], [])
+        for action in actions { perform(action) }
         for call in calls { receive(call) }
     }
 
@@ -306,6 +319,7 @@ struct BluetoothWorld {
         agents = [:]
         defaultAgents = []
         spoiled = [:]
+        frozenActions = []
         tree.clear()
         agenda.keep {
             switch $0 {
