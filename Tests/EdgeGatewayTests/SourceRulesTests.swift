@@ -82,6 +82,20 @@ import Uplink
         }
     }
 
+    /// What a person asks for is done by a service, and the simulation calls it as the control API does.
+    @Test func noServiceKnowsAServerOrACommandLine() throws {
+        let services = try swiftFiles(in: "Sources/EdgeGateway").filter {
+            $0.lastPathComponent.hasSuffix("Service.swift")
+        }
+        #expect(services.count > 10)
+        for file in services {
+            let known = try imports(of: file).filter {
+                $0 == "ArgumentParser" || $0.hasPrefix("Hummingbird") || $0.hasPrefix("NIO")
+            }
+            #expect(known == [], "\(file.lastPathComponent)")
+        }
+    }
+
     // MARK: - How many files a frequent change touches
 
     /// A row of "Where to change what" names few files, and all of them exist.
