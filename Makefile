@@ -22,7 +22,7 @@ RESET = -O2 -Wall -Wextra -Werror -D_FORTIFY_SOURCE=2 -fstack-protector-strong -
 	-Wl,-z,relro,-z,now,--as-needed Sources/RadioReset/main.c -lbluetooth -o
 AROUND = gateway-demo simulated-day soak stand-in-exchange FastTime
 
-.PHONY: demo run test build-tests test-all test-flaky lint fuzz day simulate build-worlds fleet bench gateway $(AROUND) programs \
+.PHONY: demo run test build-tests test-all test-flaky lint fuzz day simulate fleet bench gateway $(AROUND) programs \
 	manual docs site package oci image release clean
 
 # DESTINATIONS=KIND,… adds real systems: fhir, file, influx, mqtt, postgrest, webhook.
@@ -75,16 +75,10 @@ fuzz:                  ## the frame decoder under libFuzzer
 day: simulated-day     ## a simulated day of twelve straps in which everything goes wrong
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
 
-# SEEDS=N worlds from seed FIRST=N on. Optimized code plays four in the time of one, and takes ten minutes to compile.
-OPTIMIZED = --scratch-path .build-optimized -debug-info-format none -Xswiftc -index-ignore-system-modules \
-	-Xswiftc -disable-batch-mode -Xswiftc -wmo -Xswiftc -no-emit-module-separately-wmo -Xswiftc -num-threads \
-	-Xswiftc 2 -Xswiftc -use-ld=lld -Xswiftc -O
-simulate: build-worlds ## the whole gateway and its people under virtual time, world after world
-	TEST_BUILD='$(OPTIMIZED)' JOBS=$$(nproc) Tests/Simulation/run $(FIRST) $(SEEDS)
-
-build-worlds:
-	@deploy/setup
-	swift build --build-tests $(OPTIMIZED)
+# SEEDS=N worlds from seed FIRST=N on, by tests compiled as .ci/run has them.
+simulate: TEST_BUILD := $(shell cat Tests/build-options)
+simulate: build-tests  ## the whole gateway and its people under virtual time, world after world
+	JOBS=$$(nproc) Tests/Simulation/run $(FIRST) $(SEEDS)
 
 fleet:                 ## up to ten thousand gateways and an exchange, by simulation (docs/operate/scale.md)
 	@deploy/setup

@@ -15,7 +15,6 @@ struct DestinationContract {
     /// that CloudCare's makers measured themselves with. Requests, faults and kills are as many either way.
     static let samples =
         ProcessInfo.processInfo.environment["CONTRACT_SAMPLES"].flatMap { Int($0) } ?? 3_000
-    private static let samplesInARequest = max(samples / 300, 1)
     /// Every so many samples, two share a microsecond: a time is no identity.
     private static let pairEvery = max(samples / 60, 2)
     /// Every so many samples, the strap was away.
@@ -26,6 +25,8 @@ struct DestinationContract {
     static let pairs = (0..<samples).count { $0 % pairEvery == 1 }
 
     var seed: UInt64 = 1
+    /// How many the samples take when nothing goes wrong.
+    var requests = 300
 
     /// Delivers everything to `system`, which is stopped whatever happens, and judges it.
     func check(_ system: any DestinationSystem) async throws {
@@ -65,7 +66,7 @@ struct DestinationContract {
         let isHTTP = kind is any HTTPKind
         if isHTTP { calm.transport = FaultyNetwork(faults) }
         var settings = DeliverySettings()
-        settings.batchSamplesMax = Self.samplesInARequest
+        settings.batchSamplesMax = max(Self.samples / requests, 1)
         var lives = 0
         func begin() async throws -> DeliveryRunner {
             lives += 1

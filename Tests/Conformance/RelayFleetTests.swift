@@ -11,7 +11,7 @@ import Testing
 ///
 /// The gateways' time passes only when relays and exchange have done what they had to do: on a busy machine their
 /// pauses become longer, as the answers do.
-@Suite(.serialized) struct RelayFleetTests {
+@Suite struct RelayFleetTests {
     /// `RELAY_GATEWAYS`, `RELAY_SAMPLES` (of each gateway) and `RELAY_SEED` choose others.
     private static let gateways = number("RELAY_GATEWAYS") ?? 100
     private static let samplesEach = number("RELAY_SAMPLES") ?? 192
@@ -44,7 +44,7 @@ import Testing
         #expect(requests.troubles.relays > 0)
     }
 
-    /// Runs alone (`Tests/run --timed`): how much a relay gathers follows the machine's load.
+    /// Runs alone, in the ring `contract`: how much a relay gathers follows the machine's load.
     @Test(.timeLimit(.minutes(30)))
     func theExchangeGetsAThirdOfTheRequestsAtMost() async throws {
         let requests = try await Self.deliverAll { _, _ in (0, 0) }

@@ -6,7 +6,7 @@ import Testing
 
 /// Samples that were recorded without an enrollment and whose strap is gone: nothing but a person can say
 /// whose they are.
-@Suite(.serialized) struct AssigningTests {
+@Suite struct AssigningTests {
     private struct Unbound: Decodable {
         var assignment: Int64
         var address: String

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 /// Destinations beside the exchange, through the real binary.
-@Suite(.serialized) struct DestinationTests {
+@Suite struct DestinationTests {
     private struct Listed: Decodable {
         var name: String
         var kind: String
@@ -430,7 +430,7 @@ import Testing
             var everywhere = shown
             everywhere += try await fixture.command("destination", "show", "webhook", "--json")
             everywhere += try await fixture.command("destination", "list", "--json")
-            everywhere += try await fixture.command("status", "--json")
+            everywhere += try await fixture.gateway.command(["status", "--json"]).output
             everywhere += try String(contentsOf: fixture.gateway.logFile, encoding: .utf8)
             #expect(!everywhere.contains(secret))
             #expect(!everywhere.contains("BwcHBwcH"))

@@ -19,9 +19,12 @@ import Testing
             let before = try await fixture.gateway.status().balance.received
             let sentBefore = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
             try await body(fixture)
+            let sends = await fixture.bluez.wait {
+                $0.framesSentCount(TestWorld.addresses[0]) >= sentBefore + 2
+            }
+            #expect(sends, "the strap sends all the while")
             await fixture.bluez.setSendsFrames(false)
             let sent = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
-            #expect(sent - sentBefore >= 2, "the strap sends all the while")
             let status = try await fixture.settle()
             #expect(status.balance.received == sent)
             #expect(status.balance.received > before)
@@ -95,16 +98,6 @@ import Testing
             for client in clients {
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
-            // A rate that changes at each look: the buffers fill soon.
-            let hurrying = Task {
-                var rate: UInt8 = 60
-                while !Task.isCancelled {
-                    rate = rate == 60 ? 61 : 60
-                    await fixture.bluez.emit([0, rate], from: TestWorld.addresses[0])
-                    try await Task.sleep(for: .milliseconds(150))
-                }
-            }
-            defer { hurrying.cancel() }
             let clock = ContinuousClock()
             let deadline = clock.now + .seconds(20)
             var status = 200
@@ -115,6 +108,16 @@ import Testing
                 if status == 503 { #expect(more.problem?.code == "too-many-viewers") }
             }
             #expect(status == 503, "all places are taken")
+            // A rate that changes at each look: the buffers fill soon.
+            let hurrying = Task {
+                var rate: UInt8 = 60
+                while !Task.isCancelled {
+                    rate = rate == 60 ? 61 : 60
+                    await fixture.bluez.emit([0, rate], from: TestWorld.addresses[0])
+                    try await Task.sleep(for: .milliseconds(150))
+                }
+            }
+            defer { hurrying.cancel() }
             try await expectAnswered(fixture, "beside 32 who do not read")
             // Their buffers fill; then 10 s pass.
             let end = clock.now + .seconds(240)
@@ -124,7 +127,7 @@ import Testing
                     .status
             }
             #expect(status == 200, "no place was given back")
-            _ = clients
+            withExtendedLifetime(clients) {}
         }
     }
 
@@ -205,7 +208,7 @@ import Testing
             try await Task.sleep(for: .seconds(2))
             let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")
             #expect(files.count < 750, "\(files.count) files are open")
-            _ = clients
+            withExtendedLifetime(clients) {}
         }
     }
 

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 /// One practitioner's key for many patients, through the real binary.
-@Suite(.serialized) struct PractitionerTests {
+@Suite struct PractitionerTests {
     private static let secret: String = {
         let key = ExchangeSeed.standard.practitionerKeys[0]
         return Data("\(key.clientID):\(key.secret)".utf8).base64EncodedString()

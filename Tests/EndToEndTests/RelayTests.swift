@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 /// The real program as a gateway, with a strap, and as its relay, with a nats-server between.
-@Suite(.serialized) struct RelayTests {
+@Suite struct RelayTests {
     private static let key = Data(
         "practitionerStandInClient0000000000000000:practitionerStandInSecret".utf8
     ).base64EncodedString()

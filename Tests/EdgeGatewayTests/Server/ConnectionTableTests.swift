@@ -80,6 +80,7 @@ import Testing
     }
 }
 
+/// A place is taken as long as it is held: the tests hold theirs to their ends.
 @Suite struct ViewersTests {
     private func take(
         _ viewers: Viewers, _ viewer: Viewer, _ count: Int
@@ -96,6 +97,7 @@ import Testing
         #expect(viewers.take(Viewer(scope: .full, holder: .operatorToken), end: {}) != nil)
         let other = Viewer(scope: .share(sensor: 1), holder: .share("two"))
         #expect(viewers.take(other, end: {}) != nil)
+        withExtendedLifetime(taken) {}
     }
 
     @Test func manySharesLeavePlacesForTheOperator() {
@@ -105,6 +107,7 @@ import Testing
         }
         #expect(shares.count == Viewers.sharesMax)
         #expect(take(viewers, Viewer(scope: .full, holder: .operatorToken), 8).count == 8)
+        withExtendedLifetime(shares) {}
     }
 
     @Test func oneMachineWithManySharesIsBoundedAndAProxyOnThisOneIsNot() {
@@ -115,6 +118,7 @@ import Testing
         let remote = (0..<10).flatMap { take(viewers, viewer($0, "192.0.2.1"), 4) }
         #expect(remote.count == Viewers.perShareMax)
         #expect((0..<10).flatMap { take(viewers, viewer($0, nil), 4) }.count == 8)
+        withExtendedLifetime(remote) {}
     }
 
     @Test func theOperatorTakesThePlaceOfTheVisitorWhoHasTheMost() {
@@ -131,6 +135,7 @@ import Testing
         #expect(places.count == 3)
         let again = viewers.take(Viewer(scope: .full, holder: .user(0)), end: { ended += 1 })
         #expect(again != nil && ended == 0)
+        withExtendedLifetime((machine, shares, places)) {}
     }
 
     @Test func aPlaceIsGivenBackWithItsHolder() {
