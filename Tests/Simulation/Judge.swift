@@ -115,7 +115,10 @@ struct Judge {
                 let address = People.address(strap)
                 guard let before = same.last(where: { $0.at <= look.at - Self.unnoticed }),
                     let stored = look.straps[address],
-                    stored.stored == before.straps[address]?.stored,
+                    // An erasure takes some away.
+                    same.allSatisfy({
+                        $0.at < before.at || $0.straps[address]?.stored == stored.stored
+                    }),
                     truth.isSettled(strap, from: before.at, until: look.at),
                     truth.wearers(of: strap, at: look.at).first.flatMap({ $0 }) != nil,
                     !Self.says(look, nothingComesOf: stored.id)

@@ -5,7 +5,6 @@ import Synchronization
 final class KillPlan: Sendable {
     private struct State {
         var point: String?
-        var times = 0
         var afterJobs: Int?
         var pause: Int64 = 0
         /// The step at which it has died.
@@ -19,11 +18,11 @@ final class KillPlan: Sendable {
 
     init(folder: URL) { self.folder = folder }
 
-    /// It dies at a step, the time after so many, or after so many jobs; `pause` later it starts again.
-    func set(point: String? = nil, times: Int = 1, afterJobs: Int? = nil, pause: Int64) {
+    /// It dies at a step, or after so many jobs; `pause` later it starts again.
+    func set(point: String? = nil, afterJobs: Int? = nil, pause: Int64) {
         state.withLock { state in
             guard !state.isDue else { return }
-            state = State(point: point, times: times, afterJobs: afterJobs, pause: pause)
+            state = State(point: point, afterJobs: afterJobs, pause: pause)
         }
     }
 
@@ -43,8 +42,6 @@ final class KillPlan: Sendable {
     func reach(_ step: String) {
         let dies = state.withLock { state in
             guard state.point == step, state.reached == nil else { return false }
-            state.times -= 1
-            guard state.times <= 0 else { return false }
             state.reached = step
             return true
         }

@@ -5,8 +5,39 @@ import Health
 
 /// All that worlds may reach, so that what none reaches is printed as well.
 enum Reach {
+    /// Without those of a store that is damaged, or is made: the rings `damage` and `long` kill at these.
     static let killPoints =
-        FaultPoint.allCases.map(\.rawValue) + TokenFaultPoint.allCases.map(\.rawValue)
+        FaultPoint.allCases.filter { ![.evidenceRenamed, .sliceSaved, .migrate].contains($0) }
+        .map(\.rawValue) + TokenFaultPoint.allCases.map(\.rawValue)
+
+    /// How a gateway comes to a step of which it takes few.
+    enum Occasion {
+        case command(Command)
+        case restart
+        /// All straps are away for a while.
+        case silence
+    }
+
+    /// Nil for a step to which it comes by itself.
+    static func occasion(of killPoint: String, _ choice: Int) -> Occasion? {
+        let patient = choice % Script.patients
+        switch TokenFaultPoint(rawValue: killPoint) {
+        case .written, .synced, .renamed, .directorySynced:
+            return .command(.enroll(patient: patient))
+        // Of a renewal.
+        case .granted, .firstUse, nil: break
+        }
+        return switch FaultPoint(rawValue: killPoint) {
+        case .eraseRegistry, .erased:
+            .command(.erase(patient: patient, ofWard: choice % 3 == 0, givesUp: true))
+        case .pruneRows, .pruneCursor, .pruned: .command(.purge)
+        case .assignmentChanged, .assignmentGaps:
+            .command(.pair(strap: choice % Script.straps, .ofWard(patient)))
+        case .ledgerKept: .silence
+        case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: .restart
+        default: nil
+        }
+    }
 
     static let all =
         Command.kinds.map { "command \($0)" } + Fault.Kind.allCases.map { "fault \($0.rawValue)" }

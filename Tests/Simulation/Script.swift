@@ -59,8 +59,12 @@ struct Script {
         while at < length {
             at += Int64.random(in: 100_000...2 * pause * Self.second, using: &random)
             if !kindsOfFault.isEmpty, Int.random(in: 0..<100, using: &random) < faultsIn100 {
-                let kind = kindsOfFault.randomElement(using: &random) ?? .linkLost
-                add(at, .fault(Fault(kind, &random)), &random)
+                let isKill =
+                    kindsOfFault.contains(.kill) && Int.random(in: 0..<4, using: &random) == 0
+                let kind = isKill ? .kill : kindsOfFault.randomElement(using: &random) ?? .linkLost
+                var fault = Fault(kind, &random)
+                fault.turn = Int(seed % 1_000_000) * 7 + events.count
+                add(at, .fault(fault), &random)
             }
             // One to three people at once.
             let people = [1, 1, 1, 2, 2, 3].randomElement(using: &random) ?? 1
@@ -187,7 +191,8 @@ enum Command: Hashable {
 struct Fault: Hashable {
     enum Kind: String, CaseIterable {
         case kill, restart
-        case linkLost, outOfRange, mute, bluetoothdRestart, hung
+        case linkLost, outOfRange, mute, takenByPhone, batteryLow
+        case bluetoothdRestart, hung, busGone, adapterOff, adapterUnplugged, adapterDeaf
         case networkCut, connectionsReset
         case exchangeFault, exchangeAnswerLost, exchangeSlow, consentWithdrawn
         case diskFull, diskErrors, diskReadOnly
@@ -200,6 +205,8 @@ struct Fault: Hashable {
     var length: Int64
     /// For what the kind makes of it.
     var choice: Int
+    /// For what takes its turn, from fault to fault and from world to world.
+    var turn = 0
 
     init(_ kind: Kind, _ random: inout SeededRandom) {
         self.kind = kind
@@ -208,10 +215,11 @@ struct Fault: Hashable {
         let seconds: ClosedRange<Int64> =
             switch kind {
             case .kill, .restart: 1...15
-            case .linkLost, .connectionsReset, .clockStep: 1...1
+            case .linkLost, .connectionsReset, .clockStep, .adapterDeaf: 1...1
             // Most pass before anybody is told; some last until somebody must be.
-            case .outOfRange, .mute: isLong ? 160...400 : 5...60
-            case .bluetoothdRestart: 1...10
+            case .outOfRange, .mute, .takenByPhone, .batteryLow: isLong ? 160...400 : 5...60
+            case .adapterOff, .adapterUnplugged: isLong ? 90...160 : 2...40
+            case .bluetoothdRestart, .busGone: 1...10
             case .hung: 3...40
             case .networkCut, .exchangeFault, .consentWithdrawn: isLong ? 340...420 : 2...60
             case .exchangeAnswerLost, .exchangeSlow: 2...60

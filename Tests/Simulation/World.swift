@@ -20,6 +20,11 @@ struct Finding: Hashable, CustomStringConvertible {
 /// One world: the gateway, its people and all around it, from a script to a judgement.
 final class World {
     static let second: Int64 = 1_000_000
+    /// How long a kill waits for its step.
+    private static let stepPatience = 150 * second
+    /// The adapter was deaf; perhaps it still is.
+    private var isDeaf = false
+    private static let adapter = "00:1A:7D:DA:71:01"
     /// How long a command may take: pairing has 45 s, and waits for others that pair.
     private static let patience: Int64 = 240 * second
     /// A world has several renewals of each enrollment's tokens.
@@ -112,14 +117,16 @@ final class World {
         let straps = try (0..<Script.straps).map { strap in
             // Each has rates of its own, and another one in each second.
             let rates = (0..<30).map { 50 + strap * 40 + ($0 < 15 ? $0 * 2 : 58 - $0 * 2) }
-            return SimulatedStrap(
+            var simulated = SimulatedStrap(
                 address: People.address(strap), name: "Strap \(strap)",
                 heart: try RecordedHeart(intervals: rates.map { 60_000 / $0 }),
                 // The energy counts seconds, so that no two frames are alike.
                 style: StrapStyle(framesPerEnergy: 1, kilojoulesPerMinute: 60))
+            simulated.battery = 90
+            return simulated
         }
         bus = MemoryBus(
-            adapters: [SimulatedAdapter(address: "00:1A:7D:DA:71:01", index: 0, linksMax: 7)],
+            adapters: [SimulatedAdapter(address: Self.adapter, index: 0, linksMax: 7)],
             straps: straps, seed: script.seed)
         exchange = StandInExchange.inProcess(
             seed: .withPatients(Script.patients),
@@ -468,12 +475,25 @@ final class World {
             if fault.choice % 3 == 0 {
                 killing.set(afterJobs: 1 + fault.choice % 5_000, pause: fault.length)
             } else {
-                killing.set(
-                    point: points[fault.choice / 3 % points.count],
-                    times: 1 + fault.choice / 1000 % 3, pause: fault.length)
+                let point = points[fault.turn % points.count]
+                trace.note("to be killed at \(point)")
+                let occasion = Reach.occasion(of: point, fault.choice / 1000)
+                killing.set(point: point, pause: fault.length)
+                switch occasion {
+                case .command(let command): give(command, seed: UInt64(fault.choice))
+                case .restart: stop(for: fault.length)
+                case .silence:
+                    for strap in 0..<Script.straps {
+                        bus.setOnAir(People.address(strap), false)
+                        at(time.now + Self.stepPatience) { world in
+                            world.bus.setOnAir(People.address(strap), true)
+                        }
+                    }
+                case nil: break
+                }
                 // Not every world reaches the step: then the kill takes place without it.
                 let number = lives
-                at(time.now + 30 * Self.second) { world in
+                at(time.now + Self.stepPatience) { world in
                     guard world.lives == number, !world.isCalm else { return }
                     world.killing.clear()
                     world.killing.set(afterJobs: 1 + fault.choice % 5_000, pause: fault.length)
@@ -487,13 +507,33 @@ final class World {
         case .mute:
             bus.setMute(strap, true)
             until { $0.bus.setMute(strap, false) }
-        case .bluetoothdRestart:
+        case .takenByPhone:
+            bus.setConnectedElsewhere(strap, true)
+            until { $0.bus.setConnectedElsewhere(strap, false) }
+        case .batteryLow:
+            bus.setBattery(strap, 4)
+            until { $0.bus.setBattery(strap, 90) }
+        case .adapterOff:
+            bus.setPowered(Self.adapter, false)
+            until { $0.bus.setPowered(Self.adapter, true) }
+        case .adapterUnplugged:
+            bus.setPlugged(Self.adapter, false)
+            until { $0.bus.setPlugged(Self.adapter, true) }
+        case .adapterDeaf:
+            bus.deafen(Self.adapter)
+            isDeaf = true
+        case .bluetoothdRestart, .busGone:
             let begin = holding.values.reduce(time.now) { min($0, $1) }
             losses.append(
                 Truth.Loss(from: begin - 6 * Self.second, until: time.now + Self.second, strap: nil)
             )
-            bus.setDaemon(running: false)
-            until { $0.bus.setDaemon(running: true) }
+            if fault.kind == .busGone {
+                bus.setBus(isUp: false)
+                until { $0.bus.setBus(isUp: true) }
+            } else {
+                bus.setDaemon(running: false)
+                until { $0.bus.setDaemon(running: true) }
+            }
         case .hung:
             hold(.hung, for: fault)
             bus.setFrozen(true)
@@ -591,10 +631,16 @@ final class World {
         network.setCut(false)
         bus.clearFaults()
         thaw()
+        bus.setBus(isUp: true)
         bus.setDaemon(running: true)
+        bus.setPlugged(Self.adapter, true)
+        // Powered on again, it hears.
+        if isDeaf { bus.setPowered(Self.adapter, false) }
+        bus.setPowered(Self.adapter, true)
         for strap in 0..<Script.straps {
             bus.setOnAir(People.address(strap), true)
             bus.setMute(People.address(strap), false)
+            bus.setConnectedElsewhere(People.address(strap), false)
         }
         let exchange = exchange
         perform(isOfGateway: false) {

@@ -23,6 +23,11 @@ extension MemoryBus {
         change { $0.straps[strap]?.isMute = isMute }
     }
 
+    /// Changes a strap's battery, in percent.
+    public func setBattery(_ strap: String, _ percent: UInt8) {
+        change { $0.setBattery(strap, percent) }
+    }
+
     /// Begins or ends bad frames among a strap's own.
     public func setNoise(_ strap: String, _ noise: FrameNoise) {
         change { $0.straps[strap]?.strap.noise = noise }

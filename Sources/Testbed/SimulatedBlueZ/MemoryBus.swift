@@ -128,7 +128,7 @@ public final class MemoryBus: Sendable {
             return Array(state.clients.values)
         }
         for client in clients { Self.end(client) }
-        if isUp { change { $0.start() } }
+        if isUp { change { if !$0.isRunning { $0.start() } } }
     }
 
     // MARK: Clients
