@@ -22,8 +22,6 @@ final class World {
     static let second: Int64 = 1_000_000
     /// How long a kill waits for its step.
     private static let stepPatience = 150 * second
-    /// The adapter was deaf; perhaps it still is.
-    private var isDeaf = false
     private static let adapter = "00:1A:7D:DA:71:01"
     /// How long a command may take: pairing has 45 s, and waits for others that pair.
     private static let patience: Int64 = 240 * second
@@ -40,6 +38,8 @@ final class World {
     let bus: MemoryBus
     let network: Network
     let exchange: StandInExchange
+    /// The adapter was deaf; perhaps it still is.
+    private var isDeaf = false
     private let folder: URL
     private var state: URL { folder.appending(path: "state") }
     private let disk: Int32
