@@ -220,7 +220,7 @@ extension Central {
         for link in links.values {
             if link.adapter != nil, !hasUsableAdapter(for: link) {
                 handle(.adapter(isUsable: false), link)
-                forgetPlace(of: link)
+                leavePlace(of: link)
             }
             if hasUsableAdapter(for: link), !link.machine.isAdapterUsable {
                 bringUp(link)
@@ -233,6 +233,12 @@ extension Central {
     func forgetPlace(of link: WatchedLink) {
         if let path = link.characteristicPath { subscribers[path] = nil }
         link.characteristicPath = nil
+        leavePlace(of: link)
+    }
+
+    /// The link may go on elsewhere. Its characteristic stays known: where the sensor comes back to the same adapter,
+    /// bluetoothd switches notifications on by itself, before the gateway subscribes again.
+    private func leavePlace(of link: WatchedLink) {
         link.device = nil
         link.adapter = nil
     }

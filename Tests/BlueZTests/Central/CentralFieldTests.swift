@@ -362,6 +362,28 @@ struct CentralFieldTests {
         #expect(await stage.central.linkBegins() == came)
         await stage.end()
     }
+
+    /// bluetoothd switches notifications on by itself when the strap is back; the first frame was dropped.
+    @Test("a frame that comes after the adapter was off, before the gateway subscribes, is kept")
+    func afterTheAdapterWasOff() async throws {
+        let adapter = SimulatedAdapter()
+        let stage = try await Stage(adapters: [adapter])
+        await stage.start()
+        await stage.watch()
+        // Trusted from its first frame: bluetoothd keeps it while the adapter is off.
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.bluez.setSendsFrames(false)
+        await stage.bluez.setPowered(adapter.address, false)
+        #expect(await stage.until { $0.states().last?.state == .suspended(.adapter) })
+        await stage.central.hear([0, 62], 1_000)
+        #expect(await stage.until { $0.frames().last?.bytes == [0, 62] })
+        await stage.forget()
+        await stage.bluez.setPowered(adapter.address, true)
+        #expect(await stage.until { $0.states().last?.state.name == "streaming" })
+        await stage.bluez.setSendsFrames(true)
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
 }
 
 extension Central {
