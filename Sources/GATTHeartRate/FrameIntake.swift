@@ -148,7 +148,11 @@ public struct FrameIntake: Hashable, Sendable {
 
     /// Takes a frame that arrived at this uptime, µs; returns those that are ready.
     public mutating func take(_ bytes: [UInt8], at uptime: Int64) -> [TimedFrame] {
-        if low == .min { _ = beginLink(at: Self.clamped(uptime) - Self.wayMicrosecondsMax) }
+        // A frame may have gathered on its way while its link was told of.
+        let isFirst = last == nil && held.isEmpty
+        if low == .min || isFirst && uptime < arrival {
+            _ = beginLink(at: Self.clamped(uptime) - Self.wayMicrosecondsMax)
+        }
         let frame = Frame(
             bytes: bytes, uptime: max(Self.clamped(uptime), held.last?.uptime ?? arrival))
         var ready: [TimedFrame] = []

@@ -182,6 +182,24 @@ struct FrameIntakeTests {
         }
     }
 
+    /// It was stored with the time of the link, a second after it was sent, as if that were certain.
+    @Test("a frame that gathers while its link is told of keeps the time of its arrival")
+    func beforeItsLink() throws {
+        var intake = FrameIntake()
+        let sent = try frames()
+        var known = intake.beginLink(at: sent[0].at - 500_000)
+        for frame in sent.prefix(60) { known += intake.take(frame.bytes, at: frame.at) }
+        known += intake.beginLink(at: sent[62].at + 200_000)
+        let rest = sent[61..<70]
+        var late: [TimedFrame] = []
+        for frame in rest { late += intake.take(frame.bytes, at: frame.at) }
+        late += intake.releaseAll()
+        #expect(late.map(\.uptimeMicroseconds) == rest.map(\.at))
+        #expect(
+            late.allSatisfy { $0.uncertaintyMicroseconds < 2 * FrameIntake.wayMicrosecondsMax },
+            "\(late.map(\.uncertaintyMicroseconds))")
+    }
+
     @Test("rebuilt times only grow")
     func order() throws {
         let arrivals = held(try frames(), from: 60 * Self.second, seconds: 100)
