@@ -336,11 +336,9 @@ public actor ExchangeDestination: Destination {
         // A delivery that runs was resumed.
         case .paused: return true
         case .baseUnknown: return await findBase() ?? false
-        // Without tokens a sample is tried, so that this becomes the reason.
         case .requestRefused, .moved, .exchangeFault:
             if await isHealthy() { return true }
-            if case .enrollAgain = await tokenFault() { return true }
-            return false
+            return await hasNoAuthorization()
         // The others have to do with a patient, a code or a device: the exchange's answers may differ now.
         default:
             knownAttributions = [:]
@@ -348,6 +346,11 @@ public actor ExchangeDestination: Destination {
             guard terms.kind == .invitation else { return await isHealthy() }
             return await rediscover(reason)
         }
+    }
+
+    /// Whether this gateway is no longer authorized: then a sample is tried, so that this becomes the reason.
+    private func hasNoAuthorization() async -> Bool {
+        if case .enrollAgain = await tokenFault() { true } else { false }
     }
 
     /// Why there is no token; nil if there is one.
@@ -392,7 +395,7 @@ public actor ExchangeDestination: Destination {
     }
 
     private func rediscover(_ reason: HoldReason) async -> Bool {
-        guard let token = try? await tokens.token() else { return false }
+        guard let token = try? await tokens.token() else { return await hasNoAuthorization() }
         let account: PatientAccount?
         do {
             account = try await reader.account(token: token.secret)

@@ -61,6 +61,20 @@ import Testing
         await delivery.exchange.stop()
     }
 
+    /// Status named the consent, which the patient had given, until somebody started the gateway again.
+    @Test func thatADeliveryWithoutConsentHasNoTokensAnyMoreBecomesItsReason() async throws {
+        let delivery = try await DeliveryFixture(samples: 3)
+        await delivery.exchange.withdrawConsent(patient: 40001)
+        try await delivery.drain(seconds: 60)
+        #expect(try await delivery.queue.balance().held == ["no-consent": 3])
+        await delivery.exchange.revokeTokens()
+        await delivery.exchange.cancelInvitations(patient: 40001)
+        await delivery.exchange.grantConsent(patient: 40001)
+        try await delivery.drain(seconds: 600)
+        #expect(try await delivery.queue.balance().held == ["enroll-again": 3])
+        await delivery.exchange.stop()
+    }
+
     @Test func aPoisonousSampleIsFoundByHalving() async throws {
         let delivery = try await DeliveryFixture(samples: 100)
         let victim = try await delivery.queue.nextPending(
