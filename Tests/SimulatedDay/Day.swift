@@ -84,6 +84,7 @@ final class Day {
 
     /// Lets the world and the gateway do what is due by then.
     private func move(to now: Int64) {
+        time.tick(to: now)
         bus.advance(to: WorldTime(microseconds: now))
         time.settle()
         time.advance(to: now)

@@ -13,17 +13,28 @@ struct Judge {
     /// that frame's, and to be it at all.
     private static let exact: Int64 = 600_000
     private static let vague: Int64 = 60_000_000
-    /// For how long nothing may flow before status says something, µs.
+    /// For how long nothing may flow before status says something, µs; and a strap send frames without a rate.
     private static let unnoticed: Int64 = 150 * World.second
+    private static let withoutRate: Int64 = 450 * World.second
     private static let undelivered: Int64 = 330 * World.second
     /// Items of status that are about what is stored already: none of them says that a strap is silent.
     private static let ofDeliveries: Set<String> = [
-        "clock-untrusted", "consent-missing", "dead-letters", "delivery-held", "delivery-stalled",
-        "enroll-again",
-        "exchange-unreachable", "falling-behind", "not-enrolled", "patient-held",
+        "clock-stepped", "clock-unknown", "clock-untrusted", "consent-missing", "dead-letters",
+        "delivery-held", "delivery-stalled", "enroll-again", "exchange-unreachable",
+        "falling-behind", "not-enrolled", "patient-held",
     ]
     /// How the names of items begin that are about straps: none of them says that nothing arrives.
-    private static let ofStraps = ["strap-", "bluetoothd-", "no-adapter", "radio-"]
+    private static let ofStraps = [
+        "adapter-", "battery-", "bluetoothd-", "bond-", "bus-", "doubled-", "no-", "radio-",
+        "strap-",
+    ]
+    /// Items about straps that send all the same.
+    private static let ofSending: Set<String> = ["battery-low", "doubled-stream"]
+
+    /// Items that are said only where the gateway knows of nothing that explains what it sees.
+    private static let ofOwnFaults: Set<String> = [
+        "delivery-stalled", "store-stalled", "strap-not-stored",
+    ]
 
     private let world: World
     private let truth: Truth
@@ -36,11 +47,17 @@ struct Judge {
         var bytes: [UInt8]
         /// As the store has it, once if all is well.
         var stored: [KeptSample] = []
+        /// It was sent again at once.
+        var wasDoubled = false
+        /// Else there is nothing to deliver.
+        var hasRate: Bool { bpm > 0 }
     }
 
     private var frames: [[Frame]]
     private let frameIndex: [[[UInt8]: Int]]
     private var kept: [String: KeptSample] = [:]
+    /// Frames that a full store counts as refused or given up.
+    private var refused = 0
 
     init(world: World, life: SimulatedGateway, state: URL) {
         self.world = world
@@ -85,6 +102,8 @@ struct Judge {
         else { return find("audit", "the store cannot be read") }
         for difference in audit.differences.prefix(5) { find("audit", difference) }
         if !audit.damaged.isEmpty { find("audit", "damaged: \(audit.damaged.prefix(5))") }
+        let full = LossReason.queueFull.rawValue
+        refused = (books.refused[full] ?? 0) + (books.dropped[full] ?? 0)
         if !books.isBalanced { find("audit", "the books do not balance: \(books)") }
         if books.pending > 0 || !books.held.isEmpty || books.buffered > 0 {
             find(
@@ -110,10 +129,17 @@ struct Judge {
 
     private mutating func lookAtStatus() {
         for look in world.looks {
+            for item in look.items where Self.ofOwnFaults.contains(item.name) {
+                find("own fault", "at \(Trace.time(look.at)) status says \(item.name)")
+            }
             let same = world.looks.filter { $0.started == look.started && $0.at <= look.at }
             for strap in 0..<Script.straps {
                 let address = People.address(strap)
-                guard let before = same.last(where: { $0.at <= look.at - Self.unnoticed }),
+                let isOff = world.offTheSkin[strap].contains {
+                    $0.from <= look.at && $0.until > look.at - Self.unnoticed
+                }
+                let unnoticed = isOff ? Self.withoutRate : Self.unnoticed
+                guard let before = same.last(where: { $0.at <= look.at - unnoticed }),
                     let stored = look.straps[address],
                     // An erasure takes some away.
                     same.allSatisfy({
@@ -148,8 +174,7 @@ struct Judge {
     /// Whether status explains that nothing of a sensor is stored.
     private static func says(_ look: World.Look, nothingComesOf sensor: Int64) -> Bool {
         look.items.contains { item in
-            // A strap whose battery is low still sends.
-            item.name != "battery-low"
+            !ofSending.contains(item.name)
                 && item.sensor.map { $0 == sensor } ?? !ofDeliveries.contains(item.name)
         }
     }
@@ -166,11 +191,17 @@ struct Judge {
 
     private static func sent(in world: World) -> [[Frame]] {
         (0..<Script.straps).map { strap in
-            world.bus.framesSent(People.address(strap)).compactMap { frame in
-                guard frame.bytes.count > 1, frame.bytes[0] & 1 == 0 else { return nil }
-                return Frame(
-                    at: frame.at.microseconds, bpm: Int(frame.bytes[1]), bytes: frame.bytes)
+            var frames: [Frame] = []
+            for frame in world.bus.framesSent(People.address(strap))
+            where frame.bytes.count > 1 && frame.bytes[0] & 1 == 0 {
+                if let last = frames.last, last.bytes == frame.bytes {
+                    frames[frames.count - 1].wasDoubled = true
+                    continue
+                }
+                frames.append(
+                    Frame(at: frame.at.microseconds, bpm: Int(frame.bytes[1]), bytes: frame.bytes))
             }
+            return frames
         }
     }
 
@@ -187,7 +218,13 @@ struct Judge {
             let words =
                 "in the store, strap \(place.strap) at \(Trace.time(frame.at)), \(frame.bpm)"
             frames[place.strap][place.index].stored.append(sample)
-            if frame.stored.count == 1 { find("twice", words) }
+            if frame.stored.count == 1 {
+                if frame.wasDoubled, sample.mayBeCopy {
+                    world.trace.count("possible copies")
+                } else {
+                    find("twice", words)
+                }
+            }
             if abs(sample.uptime - frame.at) > sample.uncertainty {
                 find(
                     "wrong time",
@@ -264,11 +301,13 @@ struct Judge {
             if frame.bpm != Int(point.bpm) { find("wrong time", "\(words): it was \(frame.bpm)") }
             let off = abs(time - frame.at)
             world.trace.count("off by \(off / 100_000 * 100) ms")
-            if let sample, off > sample.uncertainty + Self.clockStep {
+            if let sample, off > sample.uncertainty + max(Self.clockStep, world.stepMax) {
                 find("wrong time", "\(words): it was sent at \(Trace.time(frame.at))")
             }
             arrived[place.strap][place.index] += 1
-            if arrived[place.strap][place.index] == 2, sample != nil {
+            if arrived[place.strap][place.index] == 2, let sample,
+                !(frame.wasDoubled && sample.mayBeCopy)
+            {
                 find("twice", "\(words), strap \(place.strap)")
             }
             if let patient = point.patient, sample != nil || off < Self.exact {
@@ -337,7 +376,9 @@ struct Judge {
     private mutating func lookForMissing(_ arrived: [[Int]], _ isOwn: (KeptSample) -> Bool) {
         for strap in 0..<Script.straps {
             for (index, frame) in frames[strap].enumerated()
-            where arrived[strap][index] == 0 && frame.stored.first.map(isOwn) ?? false {
+            where frame.hasRate && arrived[strap][index] == 0
+                && frame.stored.first.map(isOwn) ?? false
+            {
                 judgeMissing(frame, of: strap)
             }
         }
@@ -359,10 +400,11 @@ struct Judge {
 
     /// Looks for frames of somebody that neither a destination nor the store has. What has arrived may have been erased.
     private mutating func lookForUnstored(_ arrived: [[Int]]) {
+        var missing: [String] = []
         let removed = Set(world.stored.values.filter(\.isListed).map(\.bytes))
         for strap in 0..<Script.straps {
             for (index, frame) in frames[strap].enumerated()
-            where frame.stored.isEmpty && arrived[strap][index] == 0 {
+            where frame.hasRate && frame.stored.isEmpty && arrived[strap][index] == 0 {
                 let wearers = truth.wearers(of: strap, at: frame.at)
                 let isErased = wearers.contains { patient in
                     patient.map { truth.mayBeErased($0, sentAt: frame.at) } ?? false
@@ -374,9 +416,18 @@ struct Judge {
                     world.trace.count("listed, and removed")
                     continue
                 }
-                find("lost", words(frame, of: strap))
+                missing.append(words(frame, of: strap))
             }
         }
+        if world.storeMax != nil {
+            // A store that is full counts what it gives up; an erasure takes the patient's part of that.
+            let hasErased = world.given.contains {
+                if case .erase = $0.command { $0.isOver } else { false }
+            }
+            guard !hasErased, missing.count > refused else { return }
+            find("lost", "\(missing.count) frames, of which a full store counts \(refused)")
+        }
+        for words in missing { find("lost", words) }
     }
 
     /// Gives how often each frame arrived at the receiver of webhooks.
@@ -395,11 +446,14 @@ struct Judge {
 
     /// µs of the world.
     static func time(_ text: String) -> Int64? {
-        guard text.hasPrefix("2026-03-01T") else { return nil }
+        // A clock may have been set back.
+        let days: [String: Int64] = ["2026-02-28T": -86_400_000_000, "2026-03-01T": 0]
+        guard let day = days[String(text.prefix(11))] else { return nil }
         let parts = text.dropFirst(11).prefix { "0123456789:.".contains($0) }.split(separator: ":")
         guard parts.count == 3, let hours = Int64(parts[0]), let minutes = Int64(parts[1]),
             let seconds = Double(parts[2])
         else { return nil }
-        return (hours * 3_600 + minutes * 60) * 1_000_000 + Int64((seconds * 1_000_000).rounded())
+        return day + (hours * 3_600 + minutes * 60) * 1_000_000
+            + Int64((seconds * 1_000_000).rounded())
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import GATTHeartRate
 import GRDB
 import OfflineQueue
 import Testbed
@@ -22,6 +23,8 @@ struct KeptSample {
     var fate: Fate
     /// Its own destination is no exchange.
     var isOfWebhook: Bool
+    /// The store says that it may be a copy of the frame before it.
+    var mayBeCopy: Bool
 
     var isListed: Bool { if case .listed = fate { true } else { false } }
 
@@ -60,6 +63,7 @@ struct KeptSample {
         // In quarters of a second (`SensorSession.flags`), 0 for up to one.
         let flags: Int64 = row["flags"]
         uncertainty = max(1, flags >> 24 & 0xff) * 250_000
+        mayBeCopy = flags & Int64(Plausibility.possibleCopy.rawValue) != 0
         patient = (row["patient"] as String?).flatMap { Int($0) }.map {
             $0 - ExchangeSeed.patient(0)
         }

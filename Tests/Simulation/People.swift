@@ -34,6 +34,8 @@ final class GivenCommand: Sendable {
     var outcome: Outcome { state.withLock { $0.outcome } }
     var end: Int64? { state.withLock { $0.end } }
     var words: String { state.withLock { $0.words } }
+    /// It was not refused.
+    var isOver: Bool { if case .refused = outcome { false } else { true } }
     var isOpen: Bool { if case .open = outcome { true } else { false } }
 
     func finish(_ outcome: Outcome, _ words: String) {

@@ -27,7 +27,9 @@ struct Script {
     init(seed: UInt64) {
         self.seed = seed
         var random = SeededRandom(seed: seed)
-        let length = Int64.random(in: 120...420, using: &random) * Self.second
+        // Some things are said only of what has lasted for minutes.
+        let isLong = Int.random(in: 0..<10, using: &random) == 0
+        let length = Int64.random(in: isLong ? 500...900 : 120...420, using: &random) * Self.second
         calmAt = length
         var events: [Event] = []
         func add(_ at: Int64, _ what: What, _ random: inout SeededRandom) {
@@ -48,8 +50,9 @@ struct Script {
                 5_000_000 + Int64.random(in: 0..<4_000_000, using: &random),
                 .command(.pair(strap: strap, Command.wearer(&random))), &random)
         }
+        if isLong { Self.addLasting(&random, add) }
         // How dense it is, and how much goes wrong.
-        let isSparse = Int.random(in: 0..<5, using: &random) == 0
+        let isSparse = isLong || Int.random(in: 0..<5, using: &random) == 0
         let pause = Int64.random(in: isSparse ? 30...90 : 2...15, using: &random)
         let faultsIn100 = [0, 20, 40, 60].randomElement(using: &random) ?? 0
         let kindsOfFault = Fault.Kind.allCases.filter { _ in
@@ -60,7 +63,7 @@ struct Script {
             at += Int64.random(in: 100_000...2 * pause * Self.second, using: &random)
             if !kindsOfFault.isEmpty, Int.random(in: 0..<100, using: &random) < faultsIn100 {
                 let isKill =
-                    kindsOfFault.contains(.kill) && Int.random(in: 0..<4, using: &random) == 0
+                    kindsOfFault.contains(.kill) && Int.random(in: 0..<3, using: &random) == 0
                 let kind = isKill ? .kill : kindsOfFault.randomElement(using: &random) ?? .linkLost
                 var fault = Fault(kind, &random)
                 fault.turn = Int(seed % 1_000_000) * 7 + events.count
@@ -78,6 +81,25 @@ struct Script {
             }
         }
         self.events = events.filter { $0.at < length }.sorted { $0.at < $1.at }
+    }
+
+    /// Adds a strap that is worn, and what lasts until somebody must be told.
+    private static func addLasting(
+        _ random: inout SeededRandom, _ add: (Int64, What, inout SeededRandom) -> Void
+    ) {
+        let strap = Int.random(in: 0..<Self.straps, using: &random)
+        add(1_000_000, .command(.enroll(patient: strap)), &random)
+        add(6_000_000, .command(.pair(strap: strap, .invited(strap))), &random)
+        let kinds: [Fault.Kind] = [.comesAndGoes, .offTheSkin, .outOfRange]
+        let kind = kinds.randomElement(using: &random) ?? .offTheSkin
+        // A deaf adapter is noticed where no strap sends.
+        for other in 0..<Self.straps where other == strap || kind == .outOfRange {
+            var fault = Fault(kind, &random)
+            fault.strap = other
+            fault.length = 450 * Self.second
+            add(30_000_000, .fault(fault), &random)
+        }
+        if kind == .outOfRange { add(31_000_000, .fault(Fault(.adapterDeaf, &random)), &random) }
     }
 }
 
@@ -191,12 +213,15 @@ enum Command: Hashable {
 struct Fault: Hashable {
     enum Kind: String, CaseIterable {
         case kill, restart
-        case linkLost, outOfRange, mute, takenByPhone, batteryLow
-        case bluetoothdRestart, hung, busGone, adapterOff, adapterUnplugged, adapterDeaf
+        case linkLost, outOfRange, comesAndGoes, leaves, mute, takenByPhone, batteryLow
+        case connectRefused, bondForgotten, otherAddress, offTheSkin, doubled
+        case bluetoothdRestart, bluetoothdRefuses, hung, busGone
+        case adapterOff, adapterUnplugged, adapterDeaf
         case networkCut, connectionsReset
-        case exchangeFault, exchangeAnswerLost, exchangeSlow, consentWithdrawn
+        case exchangeFault, exchangeAnswerLost, exchangeSlow
+        case consentWithdrawn, patientMoved, tokensRevoked, sampleRefused
         case diskFull, diskErrors, diskReadOnly
-        case clockStep
+        case clockStep, reboot
     }
 
     var kind: Kind
@@ -214,14 +239,22 @@ struct Fault: Hashable {
         let isLong = Int.random(in: 0..<6, using: &random) == 0
         let seconds: ClosedRange<Int64> =
             switch kind {
-            case .kill, .restart: 1...15
-            case .linkLost, .connectionsReset, .clockStep, .adapterDeaf: 1...1
+            case .kill, .restart, .reboot: 1...15
+            case .linkLost, .connectionsReset, .clockStep, .adapterDeaf, .bondForgotten,
+                .tokensRevoked, .sampleRefused:
+                1...1
             // Most pass before anybody is told; some last until somebody must be.
             case .outOfRange, .mute, .takenByPhone, .batteryLow: isLong ? 160...400 : 5...60
             case .adapterOff, .adapterUnplugged: isLong ? 90...160 : 2...40
+            case .connectRefused, .otherAddress: isLong ? 160...300 : 5...60
+            case .offTheSkin: isLong ? 330...420 : 5...60
+            case .comesAndGoes: 300...500
+            case .leaves: 60...120
+            case .doubled, .bluetoothdRefuses: 20...90
             case .bluetoothdRestart, .busGone: 1...10
             case .hung: 3...40
-            case .networkCut, .exchangeFault, .consentWithdrawn: isLong ? 340...420 : 2...60
+            case .networkCut, .exchangeFault, .consentWithdrawn, .patientMoved:
+                isLong ? 340...420 : 2...60
             case .exchangeAnswerLost, .exchangeSlow: 2...60
             case .diskFull, .diskErrors, .diskReadOnly: 2...40
             }

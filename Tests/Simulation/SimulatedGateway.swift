@@ -22,8 +22,8 @@ final class SimulatedGateway: Sendable {
         (nil, []))
 
     init(
-        folder: URL, clock: VirtualWallClock, bus: MemoryBus, network: Network, trace: Trace,
-        seed: UInt64
+        folder: URL, clock: VirtualWallClock, boot: String, storeMax: Int64?, bus: MemoryBus,
+        network: Network, trace: Trace, seed: UInt64
     ) throws {
         self.clock = clock
         let state = folder.appending(path: "state")
@@ -33,9 +33,14 @@ final class SimulatedGateway: Sendable {
             "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": "never",
         ]).load()
         let logger = Logger(label: "gateway") { _ in TraceLog(trace: trace) }
+        var store = settings.store([:])
+        if let storeMax {
+            store.maxBytes = storeMax
+            store.fullPolicy = seed % 2 == 0 ? .keepNewest : .refuseNew
+        }
         let queue = try SampleQueue(
-            path: settings.storePath, settings: settings.store([:]), clock: clock,
-            bootID: "simulated", executor: VirtualExecutors.gateway, seed: seed)
+            path: settings.storePath, settings: store, clock: clock,
+            bootID: boot, executor: VirtualExecutors.gateway, seed: seed)
         var radio = CentralSettings(service: HeartRateService.service)
         radio.frameAgeMax = settings.frameAgeMax
         radio.seed = seed

@@ -21,8 +21,17 @@ struct Finding: Hashable, CustomStringConvertible {
 final class World {
     static let second: Int64 = 1_000_000
     /// How long a kill waits for its step.
-    private static let stepPatience = 150 * second
-    private static let adapter = "00:1A:7D:DA:71:01"
+    static let stepPatience = 150 * second
+    static let adapter = "00:1A:7D:DA:71:01"
+    /// A clock without a battery begins here, µs from the right time.
+    static let withoutBattery = -90_000 * second
+    /// An empty one takes 48 KiB, and most take 50 to 100 in the end.
+    static let smallStore: ClosedRange<Int64> = 50_000...70_000
+    /// Of the patients, and one that the practitioner's key may not serve.
+    static let organization = 20_002
+    static let foreignOrganization = 20_003
+    /// The energy counts seconds, so that no two frames are alike.
+    static let style = StrapStyle(framesPerEnergy: 1, kilojoulesPerMinute: 60)
     /// How long a command may take: pairing has 45 s, and waits for others that pair.
     private static let patience: Int64 = 240 * second
     /// A world has several renewals of each enrollment's tokens.
@@ -38,19 +47,29 @@ final class World {
     let bus: MemoryBus
     let network: Network
     let exchange: StandInExchange
+    /// The most bytes that the store may take, where it is small.
+    let storeMax: Int64?
     /// The adapter was deaf; perhaps it still is.
-    private var isDeaf = false
-    private let folder: URL
-    private var state: URL { folder.appending(path: "state") }
-    private let disk: Int32
-    private let time = VirtualExecutors.time
+    var isDeaf = false
+    let folder: URL
+    var state: URL { folder.appending(path: "state") }
+    let disk: Int32
+    let time = VirtualExecutors.time
     private var random: SeededRandom
 
     private(set) var given: [GivenCommand] = []
-    private(set) var losses: [Truth.Loss] = []
+    var losses: [Truth.Loss] = []
     /// What the store had before a command removed some of it, by its identity.
     private(set) var stored: [String: KeptSample] = [:]
     private(set) var findings: [Finding] = []
+    /// When a strap sent frames without a rate, by its number.
+    var offTheSkin = Array(repeating: [(from: Int64, until: Int64)](), count: Script.straps)
+    /// By how much the clock was wrong at most while the kernel trusted it, µs.
+    var stepMax: Int64 = 0
+    /// Since when bluetoothd hangs, and which gateway ran then.
+    var frozen: (since: Int64, lives: Int)?
+    var holdEnds: [Fault.Kind: Int] = [:]
+    var boots = 0
     /// Every look at status: when, and what it said.
     private(set) var looks: [Look] = []
 
@@ -65,21 +84,21 @@ final class World {
     }
 
     private var agenda: [(due: Int64, number: Int, action: (World) -> Void)] = []
-    private var actions = 0
+    var actions = 0
     /// The gateway that answers; nil while there is none.
-    private(set) var life: SimulatedGateway?
+    var life: SimulatedGateway?
     private var startedAt: Int64 = 0
     private var isStopping = false
     private var isStarting = false
-    private var lives = 0
+    var lives = 0
     /// The dead, whose memory is gone as far as the living can tell.
     private static let graveyard = Mutex<[SimulatedGateway]>([])
     private var executors: [VirtualExecutor] = []
     /// When faults began that hold frames back which a kill then loses.
-    private var holding: [Fault.Kind: Int64] = [:]
-    private var isCalm = false
+    var holding: [Fault.Kind: Int64] = [:]
+    var isCalm = false
 
-    private let killing: KillPlan
+    let killing: KillPlan
     private var starting: SimulatedGateway?
     private let news = Box([News]())
 
@@ -113,20 +132,32 @@ final class World {
         // Where it is not, nothing is delivered until the end.
         let isTrusted = Int.random(in: 0..<4, using: &random) > 0
         clock = VirtualWallClock(isTrusted: isTrusted)
-        if !isTrusted { clock.setStep(-90_000 * Self.second) }
-        let straps = try (0..<Script.straps).map { strap in
+        if !isTrusted { clock.setStep(Self.withoutBattery) }
+        // Some bond with whom they send to, and some adapters carry fewer links than there are straps.
+        let bonding = Int.random(in: 0..<(2 * Script.straps), using: &random)
+        let linksMax = [1, 2, 7, 7, 7, 7, 7, 7].randomElement(using: &random) ?? 7
+        var straps = try (0..<Script.straps).map { strap in
             // Each has rates of its own, and another one in each second.
             let rates = (0..<30).map { 50 + strap * 40 + ($0 < 15 ? $0 * 2 : 58 - $0 * 2) }
             var simulated = SimulatedStrap(
                 address: People.address(strap), name: "Strap \(strap)",
                 heart: try RecordedHeart(intervals: rates.map { 60_000 / $0 }),
-                // The energy counts seconds, so that no two frames are alike.
-                style: StrapStyle(framesPerEnergy: 1, kilojoulesPerMinute: 60))
+                style: Self.style)
             simulated.battery = 90
+            if strap == bonding { simulated.security = .encrypted }
             return simulated
         }
+        straps += straps.enumerated().map { number, strap in
+            var twin = strap
+            twin.address = Self.twin(of: number)
+            twin.isOnAir = false
+            return twin
+        }
+        storeMax =
+            Int.random(in: 0..<12, using: &random) == 0
+            ? .random(in: Self.smallStore, using: &random) : nil
         bus = MemoryBus(
-            adapters: [SimulatedAdapter(address: Self.adapter, index: 0, linksMax: 7)],
+            adapters: [SimulatedAdapter(address: Self.adapter, index: 0, linksMax: linksMax)],
             straps: straps, seed: script.seed)
         exchange = StandInExchange.inProcess(
             seed: .withPatients(Script.patients),
@@ -146,6 +177,9 @@ final class World {
             observer = KillSwitch.Observer { [killing] step in killing.reach(step) }
         }
     }
+
+    /// The address under which a strap with the same name is.
+    static func twin(of strap: Int) -> String { "C0:00:00:00:01:0\(strap + 1)" }
 
     // MARK: - The course
 
@@ -184,6 +218,7 @@ final class World {
     }
 
     private func move(to now: Int64) {
+        time.tick(to: now)
         bus.advance(to: WorldTime(microseconds: now))
         settle()
         time.advance(to: now)
@@ -210,7 +245,7 @@ final class World {
         }
     }
 
-    private func at(_ due: Int64, _ action: @escaping (World) -> Void) {
+    func at(_ due: Int64, _ action: @escaping (World) -> Void) {
         actions += 1
         agenda.append((due, actions, action))
         agenda.sort { ($0.due, $0.number) < ($1.due, $1.number) }
@@ -248,7 +283,7 @@ final class World {
 
     // MARK: - Starts and ends
 
-    private func start() {
+    func start() {
         guard life == nil, !isStarting, !isStopping else { return }
         lives += 1
         trace.note("START")
@@ -256,8 +291,8 @@ final class World {
         let gateway: SimulatedGateway
         do {
             gateway = try SimulatedGateway(
-                folder: folder, clock: clock, bus: bus, network: network, trace: trace,
-                seed: script.seed &+ UInt64(lives))
+                folder: folder, clock: clock, boot: "boot \(boots)", storeMax: storeMax, bus: bus,
+                network: network, trace: trace, seed: script.seed &+ UInt64(lives))
         } catch {
             isStarting = false
             if killing.isDue { return kill() }
@@ -309,7 +344,7 @@ final class World {
         for one in given where one.isOpen { one.finish(.unknown, "the gateway ended") }
     }
 
-    private func kill() {
+    func kill() {
         let (point, pause) = killing.take()
         guard life != nil || isStarting || isStopping || point != nil else { return }
         trace.note("KILL" + (point.map { " at \($0)" } ?? ""))
@@ -334,7 +369,7 @@ final class World {
         at(time.now + pause) { $0.start() }
     }
 
-    private func stop(for pause: Int64) {
+    func stop(for pause: Int64) {
         guard let life, !isStopping else { return }
         trace.note("STOP")
         trace.count("restart")
@@ -396,7 +431,7 @@ final class World {
 
     // MARK: - People
 
-    private func give(_ command: Command, seed: UInt64) {
+    func give(_ command: Command, seed: UInt64) {
         guard let life else { return }
         trace.count("command \(command.kind)")
         let one = GivenCommand(command, number: given.count + 1, at: time.now)
@@ -459,200 +494,6 @@ final class World {
         stored.merge(samples) { $1 }
     }
 
-    // MARK: - Faults
-
-    private func begin(_ fault: Fault) {
-        trace.note(
-            "fault \(fault.kind.rawValue) strap \(fault.strap) for \(fault.length / 1000) ms")
-        let strap = People.address(fault.strap)
-        func until(_ body: @escaping (World) -> Void) {
-            at(time.now + fault.length) { if !$0.isCalm { body($0) } }
-        }
-        trace.count("fault \(fault.kind.rawValue)")
-        switch fault.kind {
-        case .kill:
-            let points = Reach.killPoints
-            if fault.choice % 3 == 0 {
-                killing.set(afterJobs: 1 + fault.choice % 5_000, pause: fault.length)
-            } else {
-                let point = points[fault.turn % points.count]
-                trace.note("to be killed at \(point)")
-                let occasion = Reach.occasion(of: point, fault.choice / 1000)
-                killing.set(point: point, pause: fault.length)
-                switch occasion {
-                case .command(let command): give(command, seed: UInt64(fault.choice))
-                case .restart: stop(for: fault.length)
-                case .silence:
-                    for strap in 0..<Script.straps {
-                        bus.setOnAir(People.address(strap), false)
-                        at(time.now + Self.stepPatience) { world in
-                            world.bus.setOnAir(People.address(strap), true)
-                        }
-                    }
-                case nil: break
-                }
-                // Not every world reaches the step: then the kill takes place without it.
-                let number = lives
-                at(time.now + Self.stepPatience) { world in
-                    guard world.lives == number, !world.isCalm else { return }
-                    world.killing.clear()
-                    world.killing.set(afterJobs: 1 + fault.choice % 5_000, pause: fault.length)
-                }
-            }
-        case .restart: stop(for: fault.length)
-        case .linkLost: bus.drop(strap)
-        case .outOfRange:
-            bus.setOnAir(strap, false)
-            until { $0.bus.setOnAir(strap, true) }
-        case .mute:
-            bus.setMute(strap, true)
-            until { $0.bus.setMute(strap, false) }
-        case .takenByPhone:
-            bus.setConnectedElsewhere(strap, true)
-            until { $0.bus.setConnectedElsewhere(strap, false) }
-        case .batteryLow:
-            bus.setBattery(strap, 4)
-            until { $0.bus.setBattery(strap, 90) }
-        case .adapterOff:
-            bus.setPowered(Self.adapter, false)
-            until { $0.bus.setPowered(Self.adapter, true) }
-        case .adapterUnplugged:
-            bus.setPlugged(Self.adapter, false)
-            until { $0.bus.setPlugged(Self.adapter, true) }
-        case .adapterDeaf:
-            bus.deafen(Self.adapter)
-            isDeaf = true
-        case .bluetoothdRestart, .busGone:
-            let begin = holding.values.reduce(time.now) { min($0, $1) }
-            losses.append(
-                Truth.Loss(from: begin - 6 * Self.second, until: time.now + Self.second, strap: nil)
-            )
-            if fault.kind == .busGone {
-                bus.setBus(isUp: false)
-                until { $0.bus.setBus(isUp: true) }
-            } else {
-                bus.setDaemon(running: false)
-                until { $0.bus.setDaemon(running: true) }
-            }
-        case .hung:
-            hold(.hung, for: fault)
-            bus.setFrozen(true)
-            if frozen == nil { frozen = (time.now, lives) }
-            until { $0.thaw() }
-        case .networkCut:
-            network.setCut(true)
-            until { $0.network.setCut(false) }
-        case .connectionsReset: network.reset()
-        case .exchangeFault, .exchangeAnswerLost, .exchangeSlow:
-            let faults: [ExchangeFault] =
-                switch fault.kind {
-                case .exchangeFault:
-                    [
-                        .status(503), .status(429, retryAfterSeconds: 7), .hangUp, .silence,
-                        .databaseDown, .databaseReadOnly, .databaseLost(afterEntries: 2),
-                        .workerKilled(afterEntries: 3),
-                    ]
-                case .exchangeAnswerLost:
-                    [
-                        .lostAnswer, .cutAnswer, .truncatedAnswer, .notJSONAnswer,
-                        .miscountedAnswer(by: 1), .miscountedAnswer(by: -1),
-                        .slowAnswer(.seconds(70)), .workerKilled(afterEntries: 1, answers: false),
-                    ]
-                // A worker has 30 s.
-                default: [.slow(.seconds(5 + fault.choice % 24))]
-                }
-            let one = faults[fault.choice % faults.count]
-            trace.note("the exchange: \(one)")
-            let exchange = exchange
-            let span = fault.length
-            Task(executorPreference: VirtualExecutors.world) {
-                await exchange.inject(one, for: .duration(.microseconds(span)))
-            }
-        case .consentWithdrawn:
-            let exchange = exchange
-            let patient = ExchangeSeed.patient(fault.choice % Script.patients)
-            Task(executorPreference: VirtualExecutors.world) { [time] in
-                await exchange.withdrawConsent(patient: patient)
-                await time.sleep(.microseconds(fault.length), isOfGateway: false)
-                await exchange.grantConsent(patient: patient)
-            }
-        case .diskFull: spoil(FAULTY_DISK_FULL, fault)
-        case .diskErrors: spoil(FAULTY_DISK_IO, fault)
-        case .diskReadOnly: spoil(FAULTY_DISK_READ_ONLY, fault)
-        case .clockStep:
-            let step = Int64(fault.choice % 800 - 400) * 1_000
-            if clock.read().isTrusted {
-                clock.setStep(step)
-            } else {
-                clock.setStep(step * 1_000)
-            }
-        }
-    }
-
-    /// bluetoothd goes on. A gateway that began meanwhile cannot know when the frames were sent that waited.
-    private func thaw() {
-        bus.setFrozen(false)
-        if let frozen, frozen.lives != lives {
-            losses.append(
-                Truth.Loss(
-                    from: frozen.since - Self.second, until: time.now + Self.second, strap: nil))
-        }
-        frozen = nil
-    }
-    /// Since when bluetoothd hangs, and which gateway ran then.
-    private var frozen: (since: Int64, lives: Int)?
-
-    private func hold(_ kind: Fault.Kind, for fault: Fault) {
-        // What one has held back the next one holds as well.
-        if holding[kind] == nil { holding[kind] = holding.values.min() ?? time.now }
-        let number = actions
-        // What waited is on its way for a while.
-        at(time.now + fault.length + 15 * Self.second) { world in
-            if world.holdEnds[kind] ?? 0 <= number { world.holding[kind] = nil }
-        }
-        holdEnds[kind] = actions - 1
-    }
-    private var holdEnds: [Fault.Kind: Int] = [:]
-
-    private func spoil(_ kind: Int, _ fault: Fault) {
-        hold(fault.kind, for: fault)
-        let perThousand: Int32 = [1_000, 300, 50][fault.choice % 3]
-        faulty_disk_set(disk, Int32(kind), perThousand)
-        at(time.now + fault.length) { world in faulty_disk_set(world.disk, 0, 0) }
-    }
-
-    /// Removes all causes.
-    private func calm() {
-        trace.note("CALM")
-        isCalm = true
-        faulty_disk_set(disk, 0, 0)
-        clock.setStep(0)
-        clock.setTrusted(true)
-        network.setCut(false)
-        bus.clearFaults()
-        thaw()
-        bus.setBus(isUp: true)
-        bus.setDaemon(running: true)
-        bus.setPlugged(Self.adapter, true)
-        // Powered on again, it hears.
-        if isDeaf { bus.setPowered(Self.adapter, false) }
-        bus.setPowered(Self.adapter, true)
-        for strap in 0..<Script.straps {
-            bus.setOnAir(People.address(strap), true)
-            bus.setMute(People.address(strap), false)
-            bus.setConnectedElsewhere(People.address(strap), false)
-        }
-        let exchange = exchange
-        perform(isOfGateway: false) {
-            await exchange.clearFaults()
-            for patient in 0..<Script.patients {
-                await exchange.grantConsent(patient: ExchangeSeed.patient(patient))
-            }
-        }
-        killing.clear()
-        if life == nil { at(time.now + Self.second) { $0.start() } }
-    }
-
     // MARK: - Looks
 
     private func lookAgain() {
@@ -704,6 +545,11 @@ final class World {
             for enrollment in try await gateway.queue.enrollments() where enrollment.isPaused {
                 _ = try? await gateway.destinationService.resume(enrollment.terms.name)
             }
+            for boot in try await gateway.store.untrustedBoots() where !boot.running {
+                _ = try await gateway.store.release(
+                    ReleaseRequest(
+                        boot: boot.boot, offset: Double(VirtualWallClock.origin) / 1_000_000))
+            }
             for held in try await gateway.assigning.unbound() {
                 guard let number = held.patient.flatMap({ Int($0) }) else {
                     _ = try await gateway.assigning.discard(
@@ -721,6 +567,20 @@ final class World {
             }
             for _ in 0..<60 {
                 await VirtualExecutors.time.sleep(.seconds(15))
+                for enrollment in try await gateway.queue.enrollments()
+                where enrollment.state == .enrollAgain {
+                    let name = enrollment.terms.name
+                    guard
+                        let patient = (0..<Script.patients).first(where: {
+                            People.enrollment($0) == name
+                        })
+                    else {
+                        _ = try await people.run(.enrollKey, link: nil, seed: 0)
+                        continue
+                    }
+                    let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
+                    _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
+                }
                 var unsent = 0
                 for enrollment in try await gateway.queue.enrollments() {
                     unsent += try await gateway.queue.balance(of: .enrollment(enrollment.id)).unsent

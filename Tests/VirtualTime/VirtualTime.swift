@@ -120,6 +120,9 @@ package final class VirtualTime: Sendable {
     /// When the first sleeper wakes.
     package var nextDue: Int64? { state.withLock { $0.sleepers.first?.due } }
 
+    /// Moves the clock on; who is due then sleeps until ``advance(to:)``, so that what comes from outside comes first.
+    package func tick(to time: Int64) { state.withLock { $0.now = max($0.now, time) } }
+
     /// Moves the time on and wakes who is due.
     package func advance(to time: Int64) {
         let due = state.withLock { state in
@@ -267,6 +270,9 @@ package final class VirtualWallClock: GatewayClock {
     private let step = Mutex<Int64>(0)
     private let trusted: Mutex<Bool>
     package let uptime = UptimeClock.virtual
+    /// As if this program had been built at the origin.
+    package let credible =
+        UTC(microseconds: origin)..<UTC(microseconds: origin + 5 * 366 * 86_400_000_000)
 
     package init(isTrusted: Bool = false) { trusted = Mutex(isTrusted) }
 

@@ -98,7 +98,8 @@ extension BluetoothWorld {
             straps[state.strap]?.packer.resetEnergy()
             answer(call)
         default:
-            arm(path, device: device)
+            // Whoever asked may have left.
+            if state.notifySessions[path]?.isEmpty == false { arm(path, device: device) }
             answer(call)
         }
     }

@@ -21,13 +21,14 @@ struct BluetoothWorld {
         case vanishes(device: String)
         case encryptionFails(device: String, link: UInt64)
         case servicesFound(device: String, link: UInt64)
+        case takeCalls
 
         /// Whether controllers, the kernel and sensors do it, without bluetoothd.
         var isOfRadio: Bool {
             switch self {
             case .advert, .frames, .connectEnds, .unlinked, .encryptionFails: true
             case .answer, .perform, .adapterAppears, .powered, .resolved, .paired, .bondingFails,
-                .attEnds, .vanishes, .servicesFound:
+                .attEnds, .vanishes, .servicesFound, .takeCalls:
                 false
             }
         }
@@ -225,6 +226,7 @@ struct BluetoothWorld {
         case .vanishes(let device): vanish(device)
         case .encryptionFails(let device, let link): failEncryption(device, link: link)
         case .servicesFound(let device, let link): findServices(device, link: link)
+        case .takeCalls: takeCalls()
         }
     }
 
@@ -276,15 +278,23 @@ struct BluetoothWorld {
     mutating func setFrozen(_ isFrozen: Bool) {
         self.isFrozen = isFrozen
         guard !isFrozen else { return }
-        let (actions, calls) = (frozenActions, frozenCalls)
-        (frozenActions, frozenCalls) = ([], [])
+        let actions = frozenActions
+        frozenActions = []
         for action in actions { perform(action) }
+        // That takes it a moment.
+        if !frozenCalls.isEmpty { schedule(.takeCalls, afterMilliseconds: 1) }
+    }
+
+    private mutating func takeCalls() {
+        let calls = frozenCalls
+        frozenCalls = []
         for call in calls { receive(call) }
     }
 
     /// Keeps a call for later; false if bluetoothd takes it now.
     mutating func keep(_ call: DBusMessage) -> Bool {
-        guard isFrozen else { return false }
+        // They keep their order.
+        guard isFrozen || !frozenCalls.isEmpty else { return false }
         frozenCalls.append(call)
         return true
     }
@@ -319,7 +329,7 @@ struct BluetoothWorld {
         agents = [:]
         defaultAgents = []
         spoiled = [:]
-        frozenActions = []
+        (frozenActions, frozenCalls) = ([], [])
         tree.clear()
         agenda.keep {
             switch $0 {

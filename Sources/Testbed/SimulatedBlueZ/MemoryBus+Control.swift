@@ -23,6 +23,9 @@ extension MemoryBus {
         change { $0.straps[strap]?.isMute = isMute }
     }
 
+    /// Makes a strap forget its bonds, as a change of its battery may.
+    public func forgetBonds(_ strap: String) { change { $0.straps[strap]?.bonds = [] } }
+
     /// Changes a strap's battery, in percent.
     public func setBattery(_ strap: String, _ percent: UInt8) {
         change { $0.setBattery(strap, percent) }
@@ -56,6 +59,9 @@ extension MemoryBus {
 
     /// Lets calls go wrong.
     public func inject(_ fault: ScriptedFault) { change { $0.faults.add(fault) } }
+
+    /// Ends a fault that lasts until then.
+    public func end(_ fault: ScriptedFault) { change { $0.faults.remove(fault) } }
 
     /// Ends what `inject` began.
     public func clearFaults() { change { $0.faults.clear() } }

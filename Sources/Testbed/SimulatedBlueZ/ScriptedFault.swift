@@ -41,6 +41,10 @@ struct FaultScript {
         faults.append(fault)
     }
 
+    mutating func remove(_ fault: ScriptedFault) {
+        faults.removeAll { $0 == fault }
+    }
+
     mutating func clear() {
         faults = []
     }
