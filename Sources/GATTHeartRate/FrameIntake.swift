@@ -128,7 +128,8 @@ public struct FrameIntake: Hashable, Sendable {
         held.count == 1 ? Self.togetherMax : min(rest, Self.patienceMax)
     }
 
-    /// A link was made at this uptime, µs; later frames were sent after it. Returns the frames that were kept back.
+    /// A link was made at this uptime, µs; later frames were sent after it, unless the first of them arrived before:
+    /// then the link was made earlier. Returns the frames that were kept back.
     public mutating func beginLink(at uptime: Int64) -> [TimedFrame] {
         let frames = releaseAll()
         arrival = Self.clamped(uptime)
@@ -148,7 +149,7 @@ public struct FrameIntake: Hashable, Sendable {
 
     /// Takes a frame that arrived at this uptime, µs; returns those that are ready.
     public mutating func take(_ bytes: [UInt8], at uptime: Int64) -> [TimedFrame] {
-        // A frame may have gathered on its way while its link was told of.
+        // It may have gathered on its way while its link was told of.
         let isFirst = last == nil && held.isEmpty
         if low == .min || isFirst && uptime < arrival {
             _ = beginLink(at: Self.clamped(uptime) - Self.wayMicrosecondsMax)
