@@ -104,7 +104,8 @@ extension Central {
 
     private func gainDaemon() {
         isDaemonPresent = true
-        mayHaveHung = clock.now() - connectedAt > Self.firstAnswerMax
+        // A refusal is an answer.
+        mayHaveHung = refusal == nil && clock.now() - connectedAt > Self.firstAnswerMax
         _ = pulse.hear(at: clock.now())
         noteAnsweringDaemon()
         (refusal, refusedUntil) = (nil, nil)

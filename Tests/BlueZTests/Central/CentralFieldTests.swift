@@ -363,6 +363,26 @@ struct CentralFieldTests {
         await stage.end()
     }
 
+    /// The first frame of a link that was there already was dropped after a refusal, as if it had waited in a hang.
+    @Test("a bluetoothd that has refused the gateway has not hung")
+    func refusalIsNoHang() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 10 })
+        let denied = DBusFault(name: DBusFault.accessDenied)
+        #expect(
+            await stage.central.mayHaveHung(after: [
+                .daemonGone(generation: 1), .daemonBack(generation: 2),
+            ]))
+        #expect(
+            await !stage.central.mayHaveHung(
+                after: [
+                    .daemonGone(generation: 2), .daemonRefused(denied), .daemonBack(generation: 3),
+                ]))
+        await stage.end()
+    }
+
     /// bluetoothd switches notifications on by itself when the strap is back; the first frame was dropped.
     @Test("a frame that comes after the adapter was off, before the gateway subscribes, is kept")
     func afterTheAdapterWasOff() async throws {
@@ -389,6 +409,11 @@ struct CentralFieldTests {
 extension Central {
     /// bluetoothd hung when the gateway came.
     fileprivate func noteSlowAnswer() { mayHaveHung = true }
+
+    fileprivate func mayHaveHung(after events: [BlueZEvent]) -> Bool {
+        take(events)
+        return mayHaveHung
+    }
 
     /// Subscribes to the link once more, a second later.
     fileprivate func subscribeAgain() {
