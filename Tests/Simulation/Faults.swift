@@ -203,8 +203,9 @@ extension World {
         case .diskErrors: spoil(FAULTY_DISK_IO, fault)
         case .diskReadOnly: spoil(FAULTY_DISK_READ_ONLY, fault)
         case .clockStep:
-            // Most are what a trusted clock may be wrong by.
-            let isLarge = fault.choice % 5 == 0
+            // Most are what a trusted clock may be wrong by. A small store forgets what has arrived, and then only
+            // its time says which frame it was.
+            let isLarge = fault.choice % 5 == 0 && storeMax == nil
             let step = Int64(fault.choice % 800 - 400) * (isLarge ? 100_000 : 1_000)
             if clock.read().isTrusted {
                 clock.setStep(step)

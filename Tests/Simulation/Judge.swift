@@ -155,7 +155,12 @@ struct Judge {
                 )
             }
             for (name, books) in look.deliveries {
-                guard let before = same.last(where: { $0.at <= look.at - Self.undelivered }),
+                // Frames without a rate wait for a moment, and are never delivered.
+                let isOff = world.offTheSkin.joined().contains {
+                    $0.from <= look.at && $0.until > look.at - Self.undelivered
+                }
+                guard !isOff,
+                    let before = same.last(where: { $0.at <= look.at - Self.undelivered }),
                     before.deliveries[name]?.delivered == books.delivered,
                     same.allSatisfy({
                         $0.at < before.at

@@ -550,21 +550,6 @@ final class World {
                     ReleaseRequest(
                         boot: boot.boot, offset: Double(VirtualWallClock.origin) / 1_000_000))
             }
-            for held in try await gateway.assigning.unbound() {
-                guard let number = held.patient.flatMap({ Int($0) }) else {
-                    _ = try await gateway.assigning.discard(
-                        DiscardRequest(assignment: held.assignment))
-                    continue
-                }
-                let patient = number - ExchangeSeed.patient(0)
-                let name = People.enrollment(patient)
-                if try await gateway.queue.enrollments().named(name) == nil {
-                    let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
-                    _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
-                }
-                _ = try await gateway.assigning.assign(
-                    AssignRequest(assignment: held.assignment, enrollment: name))
-            }
             for _ in 0..<60 {
                 await VirtualExecutors.time.sleep(.seconds(15))
                 for enrollment in try await gateway.queue.enrollments()
@@ -580,6 +565,22 @@ final class World {
                     }
                     let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
                     _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
+                }
+                for held in try await gateway.assigning.unbound() {
+                    guard let number = held.patient.flatMap({ Int($0) }) else {
+                        _ = try await gateway.assigning.discard(
+                            DiscardRequest(assignment: held.assignment))
+                        continue
+                    }
+                    let patient = number - ExchangeSeed.patient(0)
+                    let name = People.enrollment(patient)
+                    if try await gateway.queue.enrollments().named(name) == nil {
+                        let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
+                        _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
+                    }
+                    // Its authorization may just have been found lost: then it is enrolled again first.
+                    _ = try? await gateway.assigning.assign(
+                        AssignRequest(assignment: held.assignment, enrollment: name))
                 }
                 var unsent = 0
                 for enrollment in try await gateway.queue.enrollments() {
