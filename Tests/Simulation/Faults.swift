@@ -184,6 +184,7 @@ extension World {
                 await exchange.movePatient(patient, to: World.organization)
             }
         case .tokensRevoked:
+            areTokensRevoked = true
             let exchange = exchange
             Task(executorPreference: VirtualExecutors.world) {
                 await exchange.revokeTokens()

@@ -70,6 +70,8 @@ final class World {
     var frozen: (since: Int64, lives: Int)?
     var holdEnds: [Fault.Kind: Int] = [:]
     var boots = 0
+    /// The exchange has taken tokens back: people enroll again in the end.
+    var areTokensRevoked = false
     /// Every look at status: when, and what it said.
     private(set) var looks: [Look] = []
 
@@ -538,6 +540,7 @@ final class World {
         guard let life else { return find("start", "the gateway does not run at the end") }
         let gateway = life.gateway
         let exchange = exchange
+        let enrollsAgain = areTokensRevoked
         let settled = Box(false)
         // A person gives what has none to its patient's enrollment, and resumes what was paused.
         let isOver = perform(within: 1_200 * Self.second) {
@@ -553,7 +556,7 @@ final class World {
             for _ in 0..<60 {
                 await VirtualExecutors.time.sleep(.seconds(15))
                 for enrollment in try await gateway.queue.enrollments()
-                where enrollment.state == .enrollAgain {
+                where enrollsAgain && enrollment.state == .enrollAgain {
                     let name = enrollment.terms.name
                     guard
                         let patient = (0..<Script.patients).first(where: {
