@@ -149,7 +149,7 @@ public struct FrameIntake: Hashable, Sendable {
 
     /// Takes a frame that arrived at this uptime, µs; returns those that are ready.
     public mutating func take(_ bytes: [UInt8], at uptime: Int64) -> [TimedFrame] {
-        // It may have gathered on its way while its link was told of.
+        // The frame may have waited while the gateway learned of its link.
         let isFirst = last == nil && held.isEmpty
         if low == .min || isFirst && uptime < arrival {
             _ = beginLink(at: Self.clamped(uptime) - Self.wayMicrosecondsMax)

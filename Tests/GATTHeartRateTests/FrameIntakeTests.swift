@@ -183,7 +183,7 @@ struct FrameIntakeTests {
     }
 
     /// It was stored with the time of the link, a second after it was sent, as if that were certain.
-    @Test("a frame that gathers while its link is told of keeps the time of its arrival")
+    @Test("a frame that waits while the gateway learns of its link keeps its time of arrival")
     func beforeItsLink() throws {
         var intake = FrameIntake()
         let sent = try frames()

@@ -188,7 +188,7 @@ extension World {
             let exchange = exchange
             Task(executorPreference: VirtualExecutors.world) {
                 await exchange.revokeTokens()
-                // One that is kept would bring others.
+                // The gateway keeps its invitation, and would get new tokens with it.
                 for patient in 0..<Script.patients {
                     await exchange.cancelInvitations(patient: ExchangeSeed.patient(patient))
                 }

@@ -49,7 +49,7 @@ struct Judge {
         var stored: [KeptSample] = []
         /// It was sent again at once.
         var wasDoubled = false
-        /// Else there is nothing to deliver.
+        /// A frame without one is not delivered.
         var hasRate: Bool { bpm > 0 }
     }
 

@@ -154,4 +154,42 @@ struct People: Sendable {
         }
         return name
     }
+
+    // MARK: - In the end
+
+    /// Enrolls again where this gateway is no longer authorized.
+    func enrollAgain() async throws {
+        for enrollment in try await gateway.queue.enrollments()
+        where enrollment.state == .enrollAgain {
+            let name = enrollment.terms.name
+            if let patient = (0..<Script.patients).first(where: { Self.enrollment($0) == name }) {
+                try await enroll(patient)
+            } else {
+                _ = try await run(.enrollKey, link: nil, seed: 0)
+            }
+        }
+    }
+
+    /// Gives samples without an enrollment to their patient's; discards those of nobody.
+    func giveAway() async throws {
+        for held in try await gateway.assigning.unbound() {
+            guard let number = held.patient.flatMap({ Int($0) }) else {
+                _ = try await gateway.assigning.discard(DiscardRequest(assignment: held.assignment))
+                continue
+            }
+            let patient = number - ExchangeSeed.patient(0)
+            let name = Self.enrollment(patient)
+            if try await gateway.queue.enrollments().named(name) == nil {
+                try await enroll(patient)
+            }
+            // Its authorization may just have been found lost: then it is enrolled again first.
+            _ = try? await gateway.assigning.assign(
+                AssignRequest(assignment: held.assignment, enrollment: name))
+        }
+    }
+
+    private func enroll(_ patient: Int) async throws {
+        let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
+        _ = try await run(.enroll(patient: patient), link: link, seed: 0)
+    }
 }

@@ -555,36 +555,8 @@ final class World {
             }
             for _ in 0..<60 {
                 await VirtualExecutors.time.sleep(.seconds(15))
-                for enrollment in try await gateway.queue.enrollments()
-                where enrollsAgain && enrollment.state == .enrollAgain {
-                    let name = enrollment.terms.name
-                    guard
-                        let patient = (0..<Script.patients).first(where: {
-                            People.enrollment($0) == name
-                        })
-                    else {
-                        _ = try await people.run(.enrollKey, link: nil, seed: 0)
-                        continue
-                    }
-                    let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
-                    _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
-                }
-                for held in try await gateway.assigning.unbound() {
-                    guard let number = held.patient.flatMap({ Int($0) }) else {
-                        _ = try await gateway.assigning.discard(
-                            DiscardRequest(assignment: held.assignment))
-                        continue
-                    }
-                    let patient = number - ExchangeSeed.patient(0)
-                    let name = People.enrollment(patient)
-                    if try await gateway.queue.enrollments().named(name) == nil {
-                        let link = await exchange.invite(patient: ExchangeSeed.patient(patient))
-                        _ = try await people.run(.enroll(patient: patient), link: link, seed: 0)
-                    }
-                    // Its authorization may just have been found lost: then it is enrolled again first.
-                    _ = try? await gateway.assigning.assign(
-                        AssignRequest(assignment: held.assignment, enrollment: name))
-                }
+                if enrollsAgain { try await people.enrollAgain() }
+                try await people.giveAway()
                 var unsent = 0
                 for enrollment in try await gateway.queue.enrollments() {
                     unsent += try await gateway.queue.balance(of: .enrollment(enrollment.id)).unsent

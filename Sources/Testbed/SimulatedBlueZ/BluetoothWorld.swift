@@ -281,7 +281,7 @@ struct BluetoothWorld {
         let actions = frozenActions
         frozenActions = []
         for action in actions { perform(action) }
-        // That takes it a moment.
+        // It comes to the calls a moment later.
         if !frozenCalls.isEmpty { schedule(.takeCalls, afterMilliseconds: 1) }
     }
 
@@ -293,7 +293,7 @@ struct BluetoothWorld {
 
     /// Keeps a call for later; false if bluetoothd takes it now.
     mutating func keep(_ call: DBusMessage) -> Bool {
-        // They keep their order.
+        // Calls keep their order.
         guard isFrozen || !frozenCalls.isEmpty else { return false }
         frozenCalls.append(call)
         return true
