@@ -55,14 +55,17 @@ public struct HealthHistory: Sendable {
     private var settled: [Int64: Steady] = [:]
     private var parts: [Int64: [Part]] = [:]
     private var written: Steady?
-    private var unrecorded: Set<Int64> = []
+    /// Since when.
+    private var unrecorded: [Int64: Uptime] = [:]
 
     /// A history that begins with the first counts.
     public init() {}
 
     /// Takes over what was counted at `uptime`.
     public mutating func note(_ counts: Counts, at uptime: Uptime) {
-        unrecorded = counts.unrecorded
+        unrecorded = counts.unrecorded.reduce(into: [:]) { next, strap in
+            next[strap] = unrecorded[strap] ?? uptime
+        }
         stored = counts.stored.reduce(into: [:]) { next, one in
             next[one.key] = Self.follow(stored[one.key], one.value, uptime)
         }
@@ -103,8 +106,11 @@ public struct HealthHistory: Sendable {
         return uptime - steady.since
     }
 
-    /// Whether nothing was recorded of a strap at the last look.
-    public func wasUnrecorded(_ strap: Int64) -> Bool { unrecorded.contains(strap) }
+    /// For how long nothing has been recorded of a strap.
+    public func unrecordedTime(of strap: Int64, now counts: Counts, at uptime: Uptime) -> Duration {
+        guard let since = unrecorded[strap], counts.unrecorded.contains(strap) else { return .zero }
+        return uptime - since
+    }
 
     /// How long samples have waited in memory without one being written.
     public func uncommittedTime(now counts: Counts, at uptime: Uptime) -> Duration {

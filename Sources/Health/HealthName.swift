@@ -207,7 +207,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .strapNotStored:
             Row(
                 .error,
-                "a strap sends, and none of its frames has been stored for a minute; or the gateway does not record it",
+                "a strap sends, and none of its frames has been stored for a minute; or it is paired, and the gateway has not recorded it for 10 s",
                 "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
         // The store.
         case .clockUntrusted:

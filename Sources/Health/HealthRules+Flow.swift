@@ -9,6 +9,8 @@ extension HealthRules {
     static let pauseMax = Duration.seconds(300)
     /// A strap that streams must have been stored by then.
     static let unstoredMax = Duration.seconds(60)
+    /// Between the last two steps of a pairing a strap is paired and not recorded yet: a busy machine may take seconds.
+    static let unrecordedMax = Duration.seconds(10)
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
     static let stalledMax = Duration.seconds(600)
 
@@ -87,12 +89,13 @@ extension HealthRules {
 
     private static func notStored(_ strap: HealthSnapshot.Strap) -> HealthCondition? {
         let isLost = strap.unstoredTime > unstoredMax
-        guard isLost || !strap.isRecorded else { return nil }
+        let isUnrecorded = strap.unrecordedTime > unrecordedMax
+        guard isLost || isUnrecorded else { return nil }
         return HealthCondition(
             .strapNotStored, about: strap,
-            message: strap.isRecorded
-                ? "sends, and none of its frames has been stored for " + age(strap.unstoredTime)
-                : "is paired, and the gateway does not record it")
+            message: isUnrecorded
+                ? "is paired, and the gateway does not record it"
+                : "sends, and none of its frames has been stored for " + age(strap.unstoredTime))
     }
 
     private static func noHeartRate(_ strap: HealthSnapshot.Strap) -> HealthCondition? {

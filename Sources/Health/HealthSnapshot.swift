@@ -104,8 +104,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var rateFault = ""
         /// How long no sample of the strap has been stored although frames came.
         public var unstoredTime = Duration.zero
-        /// Whether the gateway records the strap at all.
-        public var isRecorded = true
+        /// How long the gateway has not recorded the strap at all.
+        public var unrecordedTime = Duration.zero
 
         /// The reason that keeps a strap from streaming.
         public enum Trouble: Sendable, Equatable {

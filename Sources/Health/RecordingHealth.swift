@@ -67,8 +67,8 @@ public struct RecordingHealth: Sendable {
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)
             guard let (address, session) = recorded[sensor.id] else {
-                strap.isRecorded =
-                    !counts.unrecorded.contains(sensor.id) || !history.wasUnrecorded(sensor.id)
+                strap.unrecordedTime = history.unrecordedTime(
+                    of: sensor.id, now: counts, at: uptime)
                 return strap
             }
             strap.batteryPercent = session.batteryPercent

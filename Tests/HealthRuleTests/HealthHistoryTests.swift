@@ -49,6 +49,21 @@ import Testing
             history.uncommittedTime(now: counts(stored: 80), at: .zero + .seconds(70)) == .zero)
     }
 
+    /// A look between the last two steps of a pairing, and a status right after it, said strap-not-stored.
+    @Test func aStrapThatIsJustBeingPairedIsUnrecordedForAMoment() {
+        var paired = counts()
+        paired.unrecorded = [1]
+        var history = HealthHistory()
+        history.note(paired, at: .zero)
+        let soon = history.unrecordedTime(of: 1, now: paired, at: .zero + .seconds(2))
+        #expect(soon == .seconds(2) && soon <= HealthRules.unrecordedMax)
+        history.note(paired, at: .zero + .seconds(15))
+        #expect(
+            history.unrecordedTime(of: 1, now: paired, at: .zero + .seconds(16)) == .seconds(16))
+        #expect(
+            history.unrecordedTime(of: 1, now: counts(), at: .zero + .seconds(16)) == .zero)
+    }
+
     /// Looks at a backlog four times a minute; `backlog` is of the minute and its quarter.
     private func growth(minutes: Int, _ backlog: (Int, Int) -> Int) -> Int? {
         var history = HealthHistory()

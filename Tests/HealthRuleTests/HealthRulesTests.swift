@@ -61,7 +61,7 @@ import Testing
         let conditions = HealthRules.conditions(
             of: Self.snapshot {
                 $0.straps[0].unstoredTime = .seconds(61)
-                $0.straps[0].isRecorded = false
+                $0.straps[0].unrecordedTime = .seconds(11)
                 // The file of all alerts cannot be read, and one is called so.
                 $0.alerts = ["alerts", "alerts"].map {
                     .init(name: $0, undeliveredTime: .seconds(60), fault: "no connection")
@@ -122,7 +122,7 @@ import Testing
         Row(.strapIntermittent) { $0.straps[0].missingTime = .seconds(226) },
         Row(.noHeartRate) { $0.straps[0].withoutRateTime = .seconds(301) },
         Row(.strapNotStored) { $0.straps[0].unstoredTime = .seconds(61) },
-        Row(.strapNotStored) { $0.straps[0].isRecorded = false },
+        Row(.strapNotStored) { $0.straps[0].unrecordedTime = .seconds(11) },
     ]
     private static let store = [
         Row(.clockUntrusted) { $0.clockDoubt = .unsynchronised },

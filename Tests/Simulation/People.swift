@@ -94,7 +94,7 @@ struct People: Sendable {
                     enrollment: ofWard ? Self.ward : Self.enrollment(patient),
                     patient: ofWard ? Self.patient(patient) : nil, undelivered: givesUp))
             return "\(report.samples) samples, \(report.unsent) unsent"
-        case .assign: return try await assign(seed: seed)
+        case .assign(let further): return try await assign(further: further, seed: seed)
         case .addDestination, .addStraps, .removeStraps, .pause, .resume, .removeDestination:
             return try await change(command)
         case .status: return try await gateway.status.report().well ? "well" : "not well"
@@ -110,8 +110,8 @@ struct People: Sendable {
         }
     }
 
-    /// Gives samples without an enrollment to their patient's, or now and then to the further destination.
-    func assign(seed: UInt64) async throws -> String {
+    /// Gives samples without an enrollment to their patient's, or to the further destination.
+    private func assign(further: Bool, seed: UInt64) async throws -> String {
         let unbound = try await gateway.assigning.unbound()
         guard !unbound.isEmpty else { return "none waits" }
         let held = unbound[Int(seed % UInt64(unbound.count))]
@@ -119,7 +119,7 @@ struct People: Sendable {
         let report = try await gateway.assigning.assign(
             AssignRequest(
                 assignment: held.assignment,
-                enrollment: seed >> 32 % 3 == 0
+                enrollment: further
                     ? Self.destination : Self.enrollment(number - ExchangeSeed.patient(0))))
         return "assignment \(held.assignment) to \(report.enrollment), \(report.samples) samples"
     }

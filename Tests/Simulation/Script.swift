@@ -68,6 +68,31 @@ struct Script {
                 var fault = Fault(kind, &random)
                 fault.turn = Int(seed % 1_000_000) * 7 + events.count
                 add(at, .fault(fault), &random)
+                // What bluetoothd keeps is whose it was before.
+                if kind == .hung, Bool.random(using: &random) {
+                    let command: Command =
+                        Bool.random(using: &random)
+                        ? .forget(strap: fault.strap)
+                        : .pair(strap: fault.strap, Command.wearer(&random))
+                    add(
+                        at + .random(in: 0..<fault.length, using: &random), .command(command),
+                        &random)
+                }
+                // And what a slow exchange works on it goes on with.
+                if kind == .exchangeSlow, Bool.random(using: &random) {
+                    let cut = at + .random(in: 0..<fault.length, using: &random)
+                    add(cut, .fault(Fault(.connectionsReset, &random)), &random)
+                    add(
+                        cut + .random(in: 0..<8 * Self.second, using: &random),
+                        .command(.pairAgain(strap: fault.strap)), &random)
+                }
+            }
+            if Int.random(in: 0..<8, using: &random) == 0 {
+                // Close enough for the steps of one to fall between those of the other.
+                for command in Command.conflict(&random) {
+                    let offset = Int64.random(in: 0...100_000, using: &random)
+                    add(at + offset, .command(command), &random)
+                }
             }
             // One to three people at once.
             let people = [1, 1, 1, 2, 2, 3].randomElement(using: &random) ?? 1
@@ -131,7 +156,7 @@ enum Command: Hashable {
     /// A patient's own enrollment, or a patient of the practitioner's.
     case erase(patient: Int, ofWard: Bool, givesUp: Bool)
     /// Samples without an enrollment, to their patient's, or to the further destination.
-    case assign
+    case assign(further: Bool)
     case addDestination(everyStrap: Bool, kept: Bool)
     case addStraps(strap: Int, kept: Bool)
     case removeStraps(strap: Int)
@@ -159,7 +184,7 @@ enum Command: Hashable {
                     ofWard: .random(using: &random), givesUp: .random(using: &random))
             }
         ),
-        (8, { _, _ in .assign }),
+        (8, { _, random in .assign(further: .random(in: 0..<3, using: &random) == 0) }),
         (
             4,
             { _, random in
@@ -184,6 +209,27 @@ enum Command: Hashable {
         case 0: .unenrolled(patient)
         case 1, 2: .ofWard(patient)
         default: .invited(patient)
+        }
+    }
+
+    /// Two that cannot both be done, or whose order matters.
+    static func conflict(_ random: inout SeededRandom) -> [Command] {
+        let strap = Int.random(in: 0..<Script.straps, using: &random)
+        let patient = Int.random(in: 0..<Script.patients, using: &random)
+        let givesUp = Bool.random(using: &random)
+        let erase = Command.erase(
+            patient: patient, ofWard: .random(using: &random), givesUp: givesUp)
+        let remove = Command.removeDestination(givesUp: givesUp)
+        let pair = Command.pair(strap: strap, wearer(&random))
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0, 1, 2: return [.assign(further: true), remove]
+        case 3: return [.assign(further: false), .assign(further: true)]
+        case 4: return [.assign(further: false), erase]
+        case 5: return [pair, .pair(strap: strap, wearer(&random))]
+        case 6: return [pair, .forget(strap: strap)]
+        case 7: return [.pair(strap: strap, .invited(patient)), erase]
+        case 8: return [.enroll(patient: patient), erase]
+        default: return [.addStraps(strap: strap, kept: .random(using: &random)), remove]
         }
     }
 

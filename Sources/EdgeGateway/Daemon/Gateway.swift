@@ -143,7 +143,7 @@ struct Gateway: Sendable {
             logger: logger)
         assigning = AssignService(
             queue: queue, enrollments: enrollments, patients: patients,
-            changes: enrollmentChanges, deliveries: deliveries, logger: logger)
+            deliveries: deliveries, logger: logger)
         redelivery = RedeliveryService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, logger: logger)
         imports = ImportService(

@@ -9,7 +9,6 @@ struct AssignService: Sendable {
     let queue: SampleQueue
     let enrollments: Enrollments
     let patients: PatientCheck
-    let changes: EnrollmentChanges
     let deliveries: Deliveries
     let logger: Logger
 
@@ -53,12 +52,9 @@ struct AssignService: Sendable {
         let checked = try await patients.patient(
             patient, device: ask.device, enrollment,
             further: all.filter { further.contains($0.id) })
-        // While the exchange was asked, more may have come, or somebody may have given them up.
-        let samples = try await changes.alone {
-            // Between the look and the end of an erasing they would go with what is erased.
-            try await queue.bind(
-                assignment: ask.assignment, enrollment: enrollment.id, patient: patient)
-        }
+        // While the exchange was asked, more may have come, or somebody may have given them up: the store looks again.
+        let samples = try await queue.bind(
+            assignment: ask.assignment, enrollment: enrollment.id, patient: patient)
         // It is bound from here on.
         await patients.adopt(checked, for: enrollment)
         await deliveries.wake(enrollment.id)
