@@ -103,7 +103,9 @@ public struct FrameIntake: Hashable, Sendable {
     /// After so long without a frame nothing is waiting in bluetoothd, µs.
     private var rest: Int64 {
         // Doubtful frames make the cadence doubtful.
-        let longest = guess == nil || gaps.count < 4 ? pace : max(pace, gap)
+        let isDoubtful = guess != nil && gaps.count > 3
+        let unknown = min(usualGap, 4 * Self.restMin)
+        let longest = pace == 0 ? unknown : isDoubtful ? max(pace, gap) : pace
         return max(Self.restMin, longest * 5 / 8)
     }
 
@@ -111,9 +113,10 @@ public struct FrameIntake: Hashable, Sendable {
     private var pace: Int64 { max(clock.pace, guess?.clock.pace ?? 0) }
 
     /// The longest usual time without a frame, µs.
-    private var gap: Int64 {
-        gaps.count > 3 ? gaps.sorted()[gaps.count - 2] : StrapClock.holdMax
-    }
+    private var gap: Int64 { gaps.count > 3 ? usualGap : StrapClock.holdMax }
+
+    /// The same, however few are known: one may have been that of a hang.
+    private var usualGap: Int64 { gaps.sorted().dropLast().last ?? 0 }
 
     /// How long the sensor may keep frames to send them together, µs.
     private var hold: Int64 {
@@ -217,7 +220,7 @@ public struct FrameIntake: Hashable, Sendable {
         let due = clock.earliest(StrapClock.Count()) ?? low
         low = min(max(low, empty - hold, due), frame.uptime)
         (arrival, last, timesCame) = (frame.uptime, frame, 1)
-        return timed(frame, low, frame.uptime, isLive: true, mayBeCopy: false)
+        return timed(frame, low, frame.uptime, isLive: true, isUnknown: false, mayBeCopy: false)
     }
 
     /// Notes since when nothing can be waiting in bluetoothd, if a frame follows a rest.
@@ -231,13 +234,13 @@ public struct FrameIntake: Hashable, Sendable {
     }
 
     private mutating func timed(
-        _ frame: Frame, _ low: Int64, _ high: Int64, isLive: Bool, mayBeCopy: Bool
+        _ frame: Frame, _ low: Int64, _ high: Int64, isLive: Bool, isUnknown: Bool, mayBeCopy: Bool
     ) -> TimedFrame {
         // The time of arrival is the most likely one, and the middle has half of its uncertainty.
         let (width, most) = (frame.uptime - low, TimedFrame.uncertaintyMicrosecondsMax)
         let isAtOnce =
             width <= Self.wayMicrosecondsMax
-            || isLive && width <= most || pace == 0 && (high - low) / 2 > most
+            || isLive && width <= most || isUnknown && (high - low) / 2 > most
         // No two have the same time, since it is their order in the store.
         let time = max(latestTime + 1, isAtOnce ? frame.uptime : low + (high - low) / 2)
         latestTime = time
@@ -297,7 +300,8 @@ public struct FrameIntake: Hashable, Sendable {
         guard let first = held.first else { return [] }
         let silence = first.uptime - arrival
         let isRested = silence > rest
-        gaps.append(max(silence, 2 * pause))
+        // The silence before the first frame of a link is none between two.
+        gaps.append(last == nil ? 2 * pause : max(silence, 2 * pause))
         if gaps.count > Self.gapsMax { gaps.removeFirst() }
         let isCalm = release == .calm
         // A frame that the strap or its link holds back until the next one is sent arrives together with it.
@@ -325,7 +329,10 @@ public struct FrameIntake: Hashable, Sendable {
         if isDoubtful { areAlone = false }
         // So many of the first ones are certain.
         let sure = guess == nil || !isDoubtful ? doubtful ?? kept.count : 0
-        let isSteady = isUsual && (isRested || isCalm || pace == 0)
+        let isSteady =
+            isUsual && (isRested || isCalm || release == .flood || pace == 0 && kept.count == 1)
+        // Frames that first show the cadence may have been held up themselves.
+        let (wasKnown, isUnknown) = (clock.cadence > 0, pace == 0)
         follow(
             seen, Self.count(kept[0].frame), from: first.uptime, to: end.uptime,
             isDoubtful: isDoubtful, isSteady: isSteady, isUsual: isUsual)
@@ -338,15 +345,13 @@ public struct FrameIntake: Hashable, Sendable {
                 before + clock.least(hadFrame ? one.count : one.count - kept[0].count) - doubt
             let since = waiting + clock.least(one.count - kept[0].count)
             let low = max(bounds.last?.low ?? before, chain, since)
-            let due = index < sure ? told.earliest(one.count - seen) ?? low : low
+            let due = index < sure && wasKnown ? told.earliest(one.count - seen) ?? low : low
             bounds.append((max(low, due), one.frame.uptime))
         }
-        var latest = Int64.max / 2
-        for index in kept.indices.reversed() {
-            let (one, uptime) = (kept[index].count, kept[index].frame.uptime)
-            latest = min(latest, uptime - clock.shortest(one))
-            bounds[index].high = min(uptime, latest + clock.shortest(one) + clock.slack)
-            if index < sure, let due = told.latest(one - seen) {
+        let latest = latestTimes(of: kept)
+        for (index, one) in kept.enumerated() {
+            bounds[index].high = min(one.frame.uptime, latest[index] + clock.slack)
+            if index < sure, wasKnown, let due = told.latest(one.count - seen) {
                 bounds[index].high = min(bounds[index].high, due)
             }
         }
@@ -368,10 +373,26 @@ public struct FrameIntake: Hashable, Sendable {
         low = bounds[kept.count - 1].low
         last = kept[kept.count - 1].frame
         // Frames of an unknown strap count as live, and so does a single one.
-        let isLive = pace == 0 || kept.count == 1
+        let isLive = isUnknown || kept.count == 1
         return zip(kept, bounds).map {
-            timed($0.frame, $1.low, $1.high, isLive: isLive, mayBeCopy: $0.mayBeCopy)
+            timed(
+                $0.frame, $1.low, $1.high, isLive: isLive, isUnknown: isUnknown,
+                mayBeCopy: $0.mayBeCopy)
         }
+    }
+
+    /// The latest time at which each frame can have been sent, by the frames after it. All are of one rhythm.
+    private func latestTimes(of kept: [Kept]) -> [Int64] {
+        var latest = [Int64](repeating: .min, count: kept.count)
+        for rhythm in clock.rhythms {
+            var begin = Int64.max / 2
+            for index in kept.indices.reversed() {
+                let time = clock.shortest(kept[index].count, rhythm)
+                begin = min(begin, kept[index].frame.uptime - time)
+                latest[index] = max(latest[index], begin + time)
+            }
+        }
+        return latest
     }
 
     /// Tells the clock how many frames came, or the guess while that is in doubt. A guess that turns out to be right

@@ -103,6 +103,20 @@ struct StrapClock: Hashable, Sendable {
         return isMost ? max(count.beats, steps) : min(count.beats, steps)
     }
 
+    /// When a sensor sends: by a clock, or with each heartbeat.
+    enum Rhythm { case clock, beats }
+
+    /// The rhythms that the sensor may have.
+    var rhythms: [Rhythm] { isPerBeat ? [.beats] : isByClock ? [.clock] : [.clock, .beats] }
+
+    /// The least time that so many frames take in a rhythm, but for the jitter; µs.
+    func shortest(_ count: Count, _ rhythm: Rhythm) -> Int64 {
+        switch rhythm {
+        case .clock: max(0, count.frames * cadence - count.frames * errorTime / errorFrames)
+        case .beats: count.beats
+        }
+    }
+
     /// The least time that so many frames take, but for the jitter; µs.
     func shortest(_ count: Count) -> Int64 { max(0, length(count, isMost: false)) }
 

@@ -97,6 +97,24 @@ struct FrameWorldTests {
         #expect(FrameTally([FrameWorld(any: seed)]).faults == [])
     }
 
+    /// A hang just after a strap's first frames was taken for its batches, and taught a cadence that was half as long
+    /// again; a pause in what it handed over was taken for a rest. Times were up to 52 s off.
+    @Test(
+        "a hang just after the first frames of a strap teaches no cadence and is no rest",
+        arguments: [4_761, 5_757, 7_701, 9_704] as [UInt64])
+    func hungAtTheStart(seed: UInt64) {
+        #expect(FrameTally([FrameWorld(changing: seed)]).faults == [])
+    }
+
+    /// Frames that first showed the cadence counted as on time; those of a hang were bounded by RR intervals and by the
+    /// clock in turn.
+    @Test(
+        "frames that are held up while the cadence is learned say so",
+        arguments: [4_573, 9_498] as [UInt64])
+    func heldUpWhileLearning(seed: UInt64) {
+        #expect(FrameTally([FrameWorld(any: seed)]).faults == [])
+    }
+
     /// Frames of a strap that starts late, or falls silent, were withheld as uncertain.
     @Test("in any world in which a strap starts late or falls silent, the same holds")
     func changingWorld() {
