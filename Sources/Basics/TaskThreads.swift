@@ -1,12 +1,17 @@
 import Synchronization
 
-/// A few threads for many actors that block now and then. Each actor keeps the thread that it was given.
+/// A few threads for many actors that block now and then. Each actor keeps the thread that it was given, which ends with
+/// the last of its actors.
 ///
 /// As long as there are no more actors than threads, none waits for another.
 public final class TaskThreads: Sendable {
+    private struct Given {
+        weak var thread: TaskThread?
+    }
+
     private struct State {
-        var threads: [TaskThread] = []
-        var given = 0
+        /// The one that was given longest ago is the first.
+        var threads: [Given] = []
     }
 
     private let label: String
@@ -24,11 +29,12 @@ public final class TaskThreads: Sendable {
     /// The thread for one more actor.
     public func next() -> TaskThread {
         state.withLock { state in
-            defer { state.given += 1 }
-            if state.threads.count < most {
-                state.threads.append(TaskThread(label: label))
-            }
-            return state.threads[state.given % state.threads.count]
+            state.threads.removeAll { $0.thread == nil }
+            var thread: TaskThread?
+            if state.threads.count == most { thread = state.threads.removeFirst().thread }
+            let given = thread ?? TaskThread(label: label)
+            state.threads.append(Given(thread: given))
+            return given
         }
     }
 }

@@ -35,7 +35,8 @@ public struct RecordingHealth: Sendable {
         let health = await queue.health()
         counts.buffered = health.buffered
         snapshot.store = HealthSnapshot.Store(health)
-        snapshot.clockStep = health.clockStep.flatMap { .init($0, at: reading.uptime) }
+        snapshot.clockStep = health.clockSteps.compactMap { .init($0, at: reading.uptime) }
+            .max { abs($0.size.inSeconds) < abs($1.size.inSeconds) }
         do {
             let totals = try await queue.totals()
             counts.take(totals)

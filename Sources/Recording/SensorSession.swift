@@ -26,6 +26,12 @@ public struct SensorSession: Sendable {
 
     /// The last measurement.
     public private(set) var latest: HeartRateMeasurement?
+    /// Its heart rate, bpm; nil if it has none that a heart can have.
+    public var latestRate: Int? {
+        latest.flatMap {
+            Plausibility.judge($0).isDisjoint(with: .withoutRate) ? Int($0.bpm) : nil
+        }
+    }
     private var intake = FrameIntake()
     private var copiesTold = 0
     private var cadenceTold = Duration.zero

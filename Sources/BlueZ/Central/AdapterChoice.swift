@@ -17,30 +17,32 @@ extension Central {
     /// A link came up on an adapter.
     func noteLink(on adapter: String) {
         let count = upCount(of: adapter)
-        loads[adapter, default: AdapterLoad()].note(count)
+        adapters[adapter]?.load.note(count)
     }
 
     /// Whether a `Connect` that failed at once was refused by the adapter for want of a place: it carries as many links
     /// as it ever did, and no link came up in between. Controllers say so, and bluetoothd does not pass it on.
     func isRefusal(of link: WatchedLink, by adapter: String) -> Bool {
         let count = upCount(of: adapter)
-        guard !link.hasComeUp, let load = loads[adapter], count >= Self.linksAtLeast,
-            count >= load.most
+        guard !link.hasComeUp, let most = adapters[adapter]?.load.most, most > 0,
+            count >= max(most, Self.linksAtLeast),
+            let refusals = adapters[adapter]?.load.refuse(link.address)
         else { return false }
-        let refusals = loads[adapter, default: AdapterLoad()].refuse(link.address)
         return isFull(adapter) || refusals >= Self.refusalsMin
     }
 
     /// The adapter refused a link: it is full with those it has.
     func noteFull(_ adapter: String) {
         // The one that was refused is not among them.
-        loads[adapter, default: AdapterLoad()].limit = LinkLimit(
+        adapters[adapter]?.load.limit = LinkLimit(
             count: max(upCount(of: adapter), 1), until: clock.now() + Self.fullFor)
     }
 
     /// Whether an adapter has as many links as it is known to carry.
     func isFull(_ adapter: String) -> Bool {
-        guard let limit = loads[adapter]?.limit, limit.until > clock.now() else { return false }
+        guard let limit = adapters[adapter]?.load.limit, limit.until > clock.now() else {
+            return false
+        }
         return linkCount(of: adapter) >= limit.count
     }
 
@@ -69,7 +71,9 @@ extension Central {
     func bestPlace(of address: String) -> Device? {
         let now = clock.now()
         let places = (devices[address] ?? [:]).values.filter { device in
-            guard let adapter = adapters[device.adapter], isUsable(adapter) else { return false }
+            guard let adapter = adapters[device.adapter], isUsable(adapter.object) else {
+                return false
+            }
             return device.isPaired || device.isConnected
                 || heardAt[device.path].map { $0 + Self.heardFor > now } ?? false
         }

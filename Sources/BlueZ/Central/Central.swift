@@ -50,24 +50,13 @@ public actor Central {
     var gatheringFor = FrameAudience.aFirstFrame
     private var pause: Task<Void, Never>?
 
-    var isDaemonPresent = false
-    private(set) var connectedAt = Uptime.zero
-    /// bluetoothd took its time for its first answer: it may have stood still before, while frames came.
-    var mayHaveHung = false
-    var adapters: [String: Adapter] = [:]
-    var radios: [String: AdapterRadio<String>] = [:]
-    var watches: [String: RadioWatch] = [:]
-    var connectWatches: [String: ConnectWatch] = [:]
+    var daemon = DaemonPresence()
+    var pulse: DaemonPulse
+    /// By their object paths.
+    var adapters: [String: WatchedAdapter] = [:]
     /// By the adapters' addresses: what is owed outlives bluetoothd and a re-plug.
     var powers: [String: AdapterPower] = [:]
     var adaptersOwed: Set<String> = []
-    var pulse: DaemonPulse
-    /// bluetoothd has not told what objects it has.
-    var isDaemonSilent = false
-    /// The answer that it, or the bus, gives in place of them; nil if it does not refuse.
-    var refusal: DBusFault?
-    /// While the bus lets us ask nothing though bluetoothd is there: when it is asked again.
-    var refusedUntil: Uptime?
     /// The identity addresses that sensors were given while they were bonded.
     var renames: [String: String] = [:]
     /// Inspections so far: the end of one must not end the link of a later one.
@@ -76,8 +65,6 @@ public actor Central {
     var inspectionTimes: [Int: InspectionTime] = [:]
     /// Sensors that a person waits for and that have not been heard.
     var sought: Set<String> = []
-    /// The load that each adapter was seen to carry.
-    var loads: [String: AdapterLoad] = [:]
     var resets: [Uptime] = []
     /// Devices that are watched or offer the service, by address and path.
     var devices: [String: [String: Device]] = [:]
@@ -115,7 +102,7 @@ public actor Central {
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
                 let connection = try await connect()
-                connectedAt = clock.now()
+                daemon.connect(at: clock.now())
                 let client = BlueZClient(
                     connection: connection, generation: generation, clock: clock,
                     tasks: settings.tasks)
@@ -219,12 +206,14 @@ public actor Central {
 
     /// The links as they stand, ordered by address.
     public func snapshots() -> [LinkSnapshot] {
-        links.values.sorted { $0.address < $1.address }.map { link in
+        let strangers = heardStrangers()
+        return links.values.sorted { $0.address < $1.address }.map { link in
             let device = link.device.flatMap { devices[link.address]?[$0] }
             return LinkSnapshot(
                 address: link.address, state: link.machine.state, reason: link.machine.reason,
-                rssi: device?.rssi, trouble: trouble(of: link),
-                adapter: link.adapter.flatMap { adapters[$0]?.address }, upSince: link.upSince,
+                rssi: device?.rssi, trouble: trouble(of: link, among: strangers),
+                adapter: link.adapter.flatMap { adapters[$0]?.object.address },
+                upSince: link.upSince,
                 fixedAge: link.ages.fixedAge(current: link.upSince.map { clock.now() - $0 }))
         }
     }
@@ -237,14 +226,17 @@ public actor Central {
                 $0.adapter == adapter.path && $0.machine.isStreaming && $0.machine.hasFrame
             }
             return AdapterSnapshot(
-                adapter: adapter, silentSince: streams ? nil : watches[adapter.path]?.silentSince,
+                adapter: adapter,
+                silentSince: streams ? nil : adapters[adapter.path]?.watch.silentSince,
                 isFull: isFull(adapter.path),
                 linkCount: linkCount(of: adapter.path))
         }
     }
 
     /// The adapters that bluetoothd has, ordered by path.
-    public func knownAdapters() -> [Adapter] { adapters.values.sorted { $0.path < $1.path } }
+    public func knownAdapters() -> [Adapter] {
+        adapters.values.map(\.object).sorted { $0.path < $1.path }
+    }
 
     /// Errors so far, by class.
     public func errorCounts() -> [BlueZErrorClass: Int] { counts }
@@ -268,7 +260,7 @@ public actor Central {
         // Nothing is tried any more. Subscribers stay: frames that wait in the connection come yet.
         links = [:]
         if let client {
-            let scanning = radios.filter { $0.value.scan == .on || $0.value.scan == .starting }
+            let scanning = adapters.filter { [.on, .starting].contains($0.value.radio.scan) }
             // One that hangs ends the scan when this connection ends.
             for path in scanning.keys where !pulse.isInDoubt {
                 try? await client.stopDiscovery(path, deadline: Self.stopCallPatience)
@@ -292,13 +284,13 @@ public actor Central {
         settleScans()
         settleAudience()
         pulse.expectsFrames = links.values.contains { $0.machine.isStreaming }
-        var deadlines = radios.values.compactMap(\.nextDeadline)
+        var deadlines = adapters.values.compactMap(\.radio.nextDeadline)
         deadlines += powers.values.compactMap(\.nextDeadline)
         deadlines += links.values.compactMap { isHeld($0) ? nil : nextLook(at: $0) }
         deadlines += links.values.compactMap { forgottenAt($0) }
-        if let refusedUntil { deadlines.append(refusedUntil) }
-        if !pulse.isInDoubt { deadlines += watches.values.compactMap(\.nextDeadline) }
-        if isDaemonPresent, refusedUntil == nil, let next = pulse.nextDeadline {
+        if let asksAgainAt = daemon.asksAgainAt { deadlines.append(asksAgainAt) }
+        if !pulse.isInDoubt { deadlines += adapters.values.compactMap(\.watch.nextDeadline) }
+        if daemon.isPresent, daemon.asksAgainAt == nil, let next = pulse.nextDeadline {
             deadlines.append(next)
         }
         guard let next = deadlines.min() else { return }
@@ -315,9 +307,9 @@ public actor Central {
     private func alarmFired() {
         alarmAt = nil
         let now = clock.now()
-        if let refusedUntil {
-            if refusedUntil <= now { askAgain() }
-        } else if isDaemonPresent, pulse.tick(at: now) {
+        if let asksAgainAt = daemon.asksAgainAt {
+            if asksAgainAt <= now { askAgain() }
+        } else if daemon.isPresent, pulse.tick(at: now) {
             askDaemon()
         }
         for link in links.values {
@@ -328,11 +320,13 @@ public actor Central {
         for (address, power) in powers where power.nextDeadline.map({ $0 <= now }) ?? false {
             handle(.tick, powerOf: address)
         }
-        for (path, radio) in radios where radio.nextDeadline.map({ $0 <= now }) ?? false {
+        for (path, adapter) in adapters
+        where adapter.radio.nextDeadline.map({ $0 <= now }) ?? false {
             handle(.tick, radioAt: path)
         }
-        for path in watches.keys where !pulse.isInDoubt {
-            let action = watches[path]?.tick(hasLinks: linkCount(of: path) > 0, at: now)
+        for path in adapters.keys where !pulse.isInDoubt {
+            let hasLinks = linkCount(of: path) > 0
+            let action = adapters[path]?.watch.tick(hasLinks: hasLinks, at: now)
             perform(action, radioAt: path)
         }
         settle()

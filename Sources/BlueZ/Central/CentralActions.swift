@@ -75,12 +75,12 @@ extension Central {
         switch link.machine.reason {
         // `Connect` was not called.
         case .connectTimeout where link.connectBegun == nil: break
-        case .progress: connectWatches[adapter, default: ConnectWatch()].succeed()
+        case .progress: adapters[adapter]?.connects.succeed()
         case .connectTimeout, .error(.transientRadio):
             // A sensor that just went away is tried once unheard, which says nothing of the adapter.
             guard let heard = heardAt[device], heard > link.lostAt ?? .zero else { return }
-            let action = connectWatches[adapter, default: ConnectWatch()]
-                .fail(hasLinks: linkCount(of: adapter) > 0, at: clock.now())
+            let hasLinks = linkCount(of: adapter) > 0
+            let action = adapters[adapter]?.connects.fail(hasLinks: hasLinks, at: clock.now())
             perform(action, radioAt: adapter)
         default: break
         }

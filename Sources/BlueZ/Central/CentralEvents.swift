@@ -3,7 +3,7 @@ import Basics
 /// From org.bluez to the links.
 extension Central {
     func take(_ batch: [BlueZEvent]) {
-        if isDaemonPresent, let heard = heardTime(of: batch) { hearDaemon(at: heard) }
+        if daemon.isPresent, let heard = heardTime(of: batch) { hearDaemon(at: heard) }
         var frames: [CentralEvent] = []
         var isQuiet = true
         for event in batch {
@@ -40,7 +40,8 @@ extension Central {
     /// succession.
     private func hasWaited(_ link: WatchedLink, _ uptime: Uptime) -> Bool {
         guard uptime >= link.listensSince else { return true }
-        guard mayHaveHung, link.machine.isAdopted, uptime - link.subscribedAt <= Self.handOverMax,
+        guard daemon.mayHaveHung, link.machine.isAdopted,
+            uptime - link.subscribedAt <= Self.handOverMax,
             uptime - link.listensSince <= Self.handOverPause
         else { return false }
         link.listensSince = uptime
@@ -70,8 +71,8 @@ extension Central {
             return takeDevice(device, isSighting: isSighting)
         case .deviceRemoved(let path, let address): loseDevice(path, address)
         case .daemonGone: loseDaemon()
-        case .daemonSilent: noteSilentDaemon()
-        case .daemonRefused(let fault): noteRefusal(fault)
+        case .daemonSilent: mailbox.post(daemon.noteSilence(at: clock.now()))
+        case .daemonRefused(let fault): mailbox.post(daemon.noteRefusal(fault))
         case .daemonBack: gainDaemon()
         case .characteristicRemoved(let path): noteSubscriptionEnd(at: path)
         case .caughtUp(let number):
@@ -103,34 +104,14 @@ extension Central {
     // MARK: bluetoothd
 
     private func gainDaemon() {
-        isDaemonPresent = true
-        // A refusal is an answer.
-        mayHaveHung = refusal == nil && clock.now() - connectedAt > Self.firstAnswerMax
         _ = pulse.hear(at: clock.now())
-        noteAnsweringDaemon()
-        (refusal, refusedUntil) = (nil, nil)
-        mailbox.post([.daemon(isPresent: true)])
+        mailbox.post(daemon.gain(at: clock.now()))
         for link in links.values { bringUp(link) }
     }
 
-    private func noteAnsweringDaemon() {
-        guard isDaemonSilent else { return }
-        isDaemonSilent = false
-        mailbox.post([.daemonHung(since: nil)])
-    }
-
-    private func noteRefusal(_ fault: DBusFault) {
-        noteAnsweringDaemon()
-        guard !isDaemonPresent, fault != refusal else { return }
-        refusal = fault
-        mailbox.post([.daemonRefused(fault)])
-    }
-
     func loseDaemon() {
-        noteAnsweringDaemon()
-        guard isDaemonPresent || !adapters.isEmpty || refusal != nil else { return }
-        (refusal, refusedUntil) = (nil, nil)
-        isDaemonPresent = false
+        mailbox.post(daemon.endSilence())
+        guard daemon.lose() || !adapters.isEmpty else { return }
         if pulse.hungSince != nil { mailbox.post([.daemonHung(since: nil)]) }
         pulse = DaemonPulse(at: clock.now())
         for link in links.values {
@@ -138,11 +119,7 @@ extension Central {
             forgetPlace(of: link)
         }
         adapters = [:]
-        radios = [:]
-        watches = [:]
-        connectWatches = [:]
         powers = [:]
-        loads = [:]
         devices = [:]
         heardAt = [:]
         subscribers = [:]
@@ -153,7 +130,7 @@ extension Central {
     func bringUp(_ link: WatchedLink) {
         // The adapter first, or a link that is new would be told as suspended for want of one.
         handle(.adapter(isUsable: hasUsableAdapter(for: link)), link)
-        handle(.daemon(isPresent: isDaemonPresent), link)
+        handle(.daemon(isPresent: daemon.isPresent), link)
         guard let known = devices[link.address]?.values else { return }
         // A connected one first: it is adopted, on whichever adapter it is.
         for device in known.sorted(by: { $0.isConnected && !$1.isConnected }) {
@@ -181,16 +158,14 @@ extension Central {
     func isUsable(_ adapter: Adapter) -> Bool { adapter.isPowered && isAllowed(adapter) }
 
     private func hasUsableAdapter(for link: WatchedLink) -> Bool {
-        if let path = link.adapter { return adapters[path].map(isUsable) ?? false }
-        return adapters.values.contains(where: isUsable)
+        if let path = link.adapter { return adapters[path].map { isUsable($0.object) } ?? false }
+        return adapters.values.contains { isUsable($0.object) }
     }
 
     private func takeAdapter(_ adapter: Adapter, isNew: Bool) {
-        let before = adapters[adapter.path]
-        adapters[adapter.path] = adapter
+        let before = adapters[adapter.path]?.object
+        adapters[adapter.path, default: WatchedAdapter(object: adapter)].object = adapter
         mailbox.post([.adapter(adapter)])
-        if radios[adapter.path] == nil { radios[adapter.path] = AdapterRadio() }
-        if watches[adapter.path] == nil { watches[adapter.path] = RadioWatch() }
         handle(.usable(isUsable(adapter)), radioAt: adapter.path)
         if before?.isDiscovering == true, !adapter.isDiscovering {
             handle(.scanLost, radioAt: adapter.path)
@@ -203,10 +178,6 @@ extension Central {
 
     private func loseAdapter(_ path: String, _ address: String) {
         adapters[path] = nil
-        radios[path] = nil
-        watches[path] = nil
-        connectWatches[path] = nil
-        loads[path] = nil
         // The debt is remembered by the address.
         powers[address] = nil
         for (device, known) in devices {
@@ -248,7 +219,8 @@ extension Central {
 
     private func takeDevice(_ device: Device, isSighting: Bool) -> Bool {
         if isSighting {
-            perform(watches[device.adapter]?.hear(at: clock.now()), radioAt: device.adapter)
+            let action = adapters[device.adapter]?.watch.hear(at: clock.now())
+            perform(action, radioAt: device.adapter)
         }
         noteIdentity(of: device)
         let link = links[device.address]
@@ -265,7 +237,7 @@ extension Central {
                 mailbox.post([.sighting(sighting(of: device))])
             }
         }
-        guard let link, let adapter = adapters[device.adapter], isUsable(adapter) else {
+        guard let link, let adapter = adapters[device.adapter]?.object, isUsable(adapter) else {
             return true
         }
         // A link in use stays with its object; an idle one goes where the sensor is.
@@ -279,8 +251,8 @@ extension Central {
         let place = link.adapter ?? device.adapter
         let state = link.machine.state
         if isSighting, state == .suspended(.adapterFull), isFull(device.adapter) {
-            for path in watches.keys where !isFull(path) {
-                watches[path]?.hearElsewhere(at: clock.now())
+            for path in adapters.keys where !isFull(path) {
+                adapters[path]?.watch.hearElsewhere(at: clock.now())
             }
         }
         handle(
@@ -350,6 +322,6 @@ extension Central {
         Sighting(
             address: device.address, name: device.name, rssi: device.rssi,
             isConnected: device.isConnected, isPaired: device.isPaired,
-            adapter: adapters[device.adapter]?.address ?? "")
+            adapter: adapters[device.adapter]?.object.address ?? "")
     }
 }

@@ -139,7 +139,7 @@ extension Central {
     private func seek(_ address: String, _ isSought: Bool) {
         guard sought.contains(address) != isSought else { return }
         if isSought { sought.insert(address) } else { sought.remove(address) }
-        for path in radios.keys { handle(.scanFirst(!sought.isEmpty), radioAt: path) }
+        for path in adapters.keys { handle(.scanFirst(!sought.isEmpty), radioAt: path) }
         settle()
     }
 

@@ -21,7 +21,7 @@ extension Central {
                 self.count(error)
                 fault = error
             }
-            self.takePolicy(fault)
+            self.mailbox.post(self.daemon.noteAnswer(fault, at: self.clock.now()))
             // A refusal is an answer, and a signal says that the daemon has left.
             self.takeAnswer(fault?.name != DBusFault.noReply, askedAt: askedAt)
         }
@@ -29,28 +29,14 @@ extension Central {
 
     /// The bus has refused a call: whether it refuses every one is found out by one that does nothing.
     func doubtPolicy() {
-        guard isDaemonPresent, refusedUntil == nil, pulse.ask() else { return }
+        guard daemon.isPresent, daemon.asksAgainAt == nil, pulse.ask() else { return }
         askDaemon()
     }
 
-    /// The bus lets us ask nothing: asked again rarely, since dbus-daemon writes each call that it refuses into the
-    /// journal.
+    /// The bus lets us ask nothing.
     func askAgain() {
-        refusedUntil = clock.now() + BlueZClient.refusedPause
+        daemon.postpone(at: clock.now())
         if pulse.ask() { askDaemon() }
-    }
-
-    private func takePolicy(_ fault: DBusFault?) {
-        guard isDaemonPresent else { return }
-        if let fault, BlueZErrorClass(fault) == .denied {
-            refusedUntil = clock.now() + BlueZClient.refusedPause
-            guard refusal == nil else { return }
-            refusal = fault
-            mailbox.post([.daemonRefused(fault)])
-        } else if refusal != nil {
-            (refusal, refusedUntil) = (nil, nil)
-            mailbox.post([.daemon(isPresent: true)])
-        }
     }
 
     private func takeAnswer(_ isAnswered: Bool, askedAt: Uptime) {
@@ -60,9 +46,9 @@ extension Central {
             let now = clock.now()
             mailbox.post([.daemonAnswered(askedAt: askedAt, at: now)])
             hearDaemon(at: now)
-        } else if begins, isDaemonPresent, let since = pulse.hungSince {
+        } else if begins, daemon.isPresent, let since = pulse.hungSince {
             mailbox.post([.daemonHung(since: since)])
-            for path in radios.keys { handle(.hold(true), radioAt: path) }
+            for path in adapters.keys { handle(.hold(true), radioAt: path) }
         }
         settle()
     }
@@ -76,39 +62,47 @@ extension Central {
     func endHang(at now: Uptime) {
         mailbox.post([.daemonHung(since: nil)])
         for link in links.values { handle(.awake, link) }
-        for path in watches.keys { watches[path]?.rest(at: now) }
-        for path in radios.keys { handle(.hold(false), radioAt: path) }
-    }
-
-    func noteSilentDaemon() {
-        guard !isDaemonSilent else { return }
-        isDaemonSilent = true
-        mailbox.post([.daemonHung(since: clock.now())])
+        for path in adapters.keys {
+            adapters[path]?.watch.rest(at: now)
+            handle(.hold(false), radioAt: path)
+        }
     }
 
     // MARK: Sensors in trouble
 
-    /// The reason that keeps a sensor from streaming, where that is known.
-    func trouble(of link: WatchedLink) -> LinkTrouble? {
+    /// The reason that keeps a sensor from streaming, where that is known. `strangers` are ``heardStrangers()``.
+    func trouble(of link: WatchedLink, among strangers: [String: String]) -> LinkTrouble? {
         guard !link.machine.isStreaming else { return nil }
         if link.machine.state == .suspended(.adapterFull) { return .noPlace }
         if isBondRefused(link) { return .bondRefused }
         if isUnreachable(link), let since = link.failingSince { return .unreachable(since: since) }
-        return link.trouble ?? namesake(of: link).map(LinkTrouble.otherAddress)
+        return link.trouble ?? namesake(of: link, among: strangers).map(LinkTrouble.otherAddress)
     }
 
     /// The address of a sensor that is heard and has the name of one that is not: the same one, if its address is new
     /// at each start.
-    private func namesake(of link: WatchedLink) -> String? {
-        guard !link.machine.hasLink, let name = link.name, !name.isEmpty else { return nil }
-        let now = clock.now()
-        func isHeard(_ device: Device) -> Bool {
-            device.isConnected || heardAt[device.path].map { $0 + Self.heardFor > now } ?? false
+    private func namesake(of link: WatchedLink, among strangers: [String: String]) -> String? {
+        guard !link.machine.hasLink, let name = link.name, let address = strangers[name],
+            devices[link.address]?.values.contains(where: isHeard) != true
+        else { return nil }
+        return address
+    }
+
+    /// The sensors that are heard and not watched, whose address is a random one, by name.
+    func heardStrangers() -> [String: String] {
+        var strangers: [String: String] = [:]
+        for (address, known) in devices where links[address] == nil {
+            for device in known.values where device.hasRandomAddress && isHeard(device) {
+                guard let name = device.name, !name.isEmpty else { continue }
+                strangers[name] = min(strangers[name] ?? address, address)
+            }
         }
-        guard devices[link.address]?.values.contains(where: isHeard) != true else { return nil }
-        return devices.filter { links[$0.key] == nil }.values.joined().map(\.value)
-            .filter { $0.name == name && $0.hasRandomAddress && isHeard($0) }
-            .map(\.address).min()
+        return strangers
+    }
+
+    private func isHeard(_ device: Device) -> Bool {
+        device.isConnected
+            || heardAt[device.path].map { $0 + Self.heardFor > clock.now() } ?? false
     }
 
     /// Whether a sensor is heard and no link to it comes about.

@@ -13,7 +13,7 @@ extension Central {
         let now = clock.now()
         resets.removeAll { $0 + Self.hour < now }
         // A bluetoothd that hangs would carry it out later, when nothing is wrong any more.
-        guard client != nil, let adapter = adapters[path], settings.power != .never,
+        guard client != nil, let adapter = adapters[path]?.object, settings.power != .never,
             !pulse.isInDoubt, resets.count < settings.adapterResetsPerHourMax
         else { return }
         resets.append(now)
@@ -44,7 +44,7 @@ extension Central {
     }
 
     private func perform(_ action: AdapterPower.Action, onAdapter address: String) {
-        let path = adapters.values.first { $0.address == address }?.path
+        let path = knownAdapters().first { $0.address == address }?.path
         Task { [client] in
             var isDone = false
             if let client, let path {
@@ -66,7 +66,7 @@ extension Central {
 
     /// Leaves no adapter switched off that this run has switched off.
     func settlePowerDebts(_ client: BlueZClient) async {
-        for adapter in adapters.values where powers[adapter.address]?.isOwed == true {
+        for adapter in knownAdapters() where powers[adapter.address]?.isOwed == true {
             _ = try? await client.setProperty(
                 adapter.path, Names.adapter, "Powered", .boolean(true),
                 deadline: Self.stopCallPatience)

@@ -3,14 +3,14 @@ import Basics
 /// The radio: scanning, and whose turn it is to connect.
 extension Central {
     func handle(_ event: AdapterRadio<String>.Event, radioAt path: String) {
-        guard let actions = radios[path]?.handle(event, at: clock.now()) else { return }
+        guard let actions = adapters[path]?.radio.handle(event, at: clock.now()) else { return }
         for action in actions {
             switch action {
             case .startScan: startScan(path)
             case .stopScan: stopScan(path)
             case .grant(let address):
                 if let link = links[address], link.slotAdapter == path {
-                    let isShared = adapters[path]?.isDiscovering == true
+                    let isShared = adapters[path]?.object.isDiscovering == true
                     handle(.slotGranted(isShared: isShared), link)
                 } else {
                     handle(.withdraw(address), radioAt: path)
@@ -22,9 +22,10 @@ extension Central {
     func settleScans() {
         let isWanted =
             scanRequests > 0 || !sought.isEmpty || links.values.contains { $0.machine.wantsScan }
-        for path in radios.keys {
+        for path in adapters.keys {
             handle(.wantScan(isWanted), radioAt: path)
-            perform(watches[path]?.wantScan(isWanted, at: clock.now()), radioAt: path)
+            let action = adapters[path]?.watch.wantScan(isWanted, at: clock.now())
+            perform(action, radioAt: path)
         }
     }
 
@@ -39,10 +40,10 @@ extension Central {
 
     private func startScan(_ path: String) {
         guard let client else { return }
-        let services = watches[path]?.listensToEveryone == true ? [] : [settings.service]
+        let services = adapters[path]?.watch.listensToEveryone == true ? [] : [settings.service]
         // Another program discovers. bluetoothd then keeps the signal strength of each device, and does not report a
         // sensor that was away and comes back with the same one. Source: BlueZ `src/device.c`, `device_set_rssi`.
-        let isShared = adapters[path]?.isDiscovering == true
+        let isShared = adapters[path]?.object.isDiscovering == true
         Task {
             var hasStarted = true
             do throws(DBusFault) {
@@ -53,7 +54,8 @@ extension Central {
                 self.count(error)
                 // "In progress" while it discovers: the session is ours already.
                 hasStarted =
-                    BlueZErrorClass(error) == .busy && self.adapters[path]?.isDiscovering == true
+                    BlueZErrorClass(error) == .busy
+                    && self.adapters[path]?.object.isDiscovering == true
             }
             self.handle(hasStarted ? .scanStarted : .scanFailed, radioAt: path)
             self.settle()

@@ -12,6 +12,8 @@ import Uplink
 struct Gateway: Sendable {
     /// The transport of requests to servers.
     typealias Transport = @Sendable (CurlSettings) -> any HTTPTransport
+    /// Hundreds of destinations must not need hundreds of threads; a server that hangs keeps few others waiting.
+    private static let uplinks = TaskThreads(label: "uplink", most: 32)
 
     let settings: Settings
     let logger: Logger
@@ -60,7 +62,7 @@ struct Gateway: Sendable {
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
         logger: Logger, services: ServiceStates = ServiceStates(),
-        transport: @escaping Transport = { CurlTransport($0) },
+        transport: @escaping Transport = { CurlTransport($0, on: Gateway.uplinks.next()) },
         failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in },
         board: @escaping @Sendable () -> BoardTraits = { BoardTraits() },
         seed: UInt64 = .random(in: .min ... .max)

@@ -43,7 +43,7 @@ extension LiveStrap {
         self.init(
             sensor: sensor.id,
             name: sensor.label,
-            bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
+            bpm: fresh.flatMap { _ in session?.latestRate }, contact: fresh?.contact.detected,
             rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
             batteryPercent: session?.batteryPercent, secondsSinceFrame: age?.inSeconds,
             link: link?.state.kind ?? "absent",

@@ -60,7 +60,7 @@ struct Sensors: Sendable {
         return SensorReport(
             id: sensor.id, address: sensor.address,
             name: sensor.label, link: link.state, linkDetail: link.detail,
-            bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
+            bpm: isFresh ? session?.latestRate : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age?.inSeconds, batteryPercent: session?.batteryPercent,
             lostFrames: session?.lostFrames, enrollment: enrollment,

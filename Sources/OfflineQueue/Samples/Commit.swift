@@ -84,7 +84,7 @@ struct Commit {
             try insertion.insert(
                 SampleRow(
                     key, id: id, segment: segment.segment, uptime: uptime,
-                    uncertainty: clock.error(at: uptime, stored: arrival.clockError),
+                    uncertainty: uncertainty(of: arrival),
                     flags: arrival.flags, frame: arrival.frame))
             nextSample += 1
             tails[assignment]?.lastSample = id
@@ -93,6 +93,14 @@ struct Commit {
             change.lastSampleUptime = max(uptime, change.lastSampleUptime ?? uptime)
         }
         changes[segment.segment] = change
+    }
+
+    /// How far the time of a frame may be wrong, as far as is known now: by the clock, and because it came late.
+    private func uncertainty(of arrival: Arrival) -> Duration? {
+        let byClock = arrival.clockError ?? clock.answer(arrival.uptime)?.error
+        return [byClock, arrival.uncertainty].reduce(nil) { sum, one in
+            one.map { $0 + (sum ?? .zero) } ?? sum
+        }
     }
 
     mutating func refuse(

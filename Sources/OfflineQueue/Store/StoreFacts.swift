@@ -34,8 +34,8 @@ public struct StoreFacts: Sendable, Hashable {
     public var missing: MissingStore?
     /// Why what a fresh store needs to know of this one is older than this one; nil if it is not.
     public var sidecarFault: QueueError?
-    /// The latest step of the running boot's wall clock.
-    public var clockStep: ClockStep?
+    /// The latest steps of the running boot's wall clock, oldest first.
+    public var clockSteps: [ClockStep]
     /// The room that is left on the disk; nil if the file system does not tell.
     public var room: DiskRoom?
 }
@@ -69,7 +69,7 @@ extension SampleQueue {
             committed: commits.committedUptime, refused: buffer.refusedCount,
             salvage: repair.salvage, saved: saving?.carried ?? 0,
             damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
-            sidecarFault: sidecar.fault, clockStep: run.clock.steps.last,
+            sidecarFault: sidecar.fault, clockSteps: run.clock.steps,
             room: DiskRoom(at: store.path))
     }
 }

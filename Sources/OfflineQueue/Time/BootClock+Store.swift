@@ -50,12 +50,8 @@ extension BootClock {
                 """,
             arguments: [offset, source, first, newest, error?.microseconds, jumpedAfter, boot])
         switch fact {
-        case .found(let offset):
-            try db.execute(
-                sql: """
-                    UPDATE segment SET wall_offset_us = ?
-                    WHERE wall_offset_us IS NULL AND run IN (SELECT id FROM run WHERE boot = ?)
-                    """, arguments: [offset, boot])
+        case .jumped, .confirmed: return
+        case .found: break
         case .stepped(let step):
             try db.execute(
                 sql: "INSERT OR REPLACE INTO clock_step VALUES (?, ?, ?, ?, ?)",
@@ -66,8 +62,12 @@ extension BootClock {
                         SELECT boot, at_uptime_us FROM clock_step
                         ORDER BY boot DESC, at_uptime_us DESC LIMIT -1 OFFSET ?)
                     """, arguments: [Self.storedStepsMax])
-        case .jumped, .confirmed: break
         }
+        try db.execute(
+            sql: """
+                UPDATE segment SET wall_offset_us = ?
+                WHERE wall_offset_us IS NULL AND run IN (SELECT id FROM run WHERE boot = ?)
+                """, arguments: [offset, boot])
     }
 }
 

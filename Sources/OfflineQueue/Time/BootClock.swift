@@ -35,8 +35,9 @@ struct BootClock: Sendable, Hashable {
 
     /// The part of a reading that has to be remembered.
     enum Fact: Sendable, Hashable {
-        /// The time of every instant of the boot that had none.
-        case found(WallOffset)
+        /// Every instant of the boot that had no time has one.
+        case found
+        /// The same, and the wall clock was set before.
         case stepped(ClockStep)
         /// The wall clock disagrees by more than any correction: nothing after this instant has a time.
         case jumped(after: Uptime)
@@ -111,18 +112,20 @@ struct BootClock: Sendable, Hashable {
             return .jumped(after: newest)
         }
         // The wall clock is back from a jump: it was right before.
-        if jumpedAfter != nil { return set(size < Self.stepMin ? offset : found, at: reading) }
+        if jumpedAfter != nil, size < Self.stepMin { return set(offset, at: reading) }
         guard size >= Self.stepMin else {
-            confirm(reading)
+            confirm(reading, off: size)
             guard reading.uptime - confirmed >= Self.confirmationPause else { return nil }
             confirmed = reading.uptime
             return .confirmed
         }
         // A frame that came late has the reading of its arrival at the instant at which it was sent.
-        let at = max(reading.uptime, newest)
-        let step = ClockStep(after: newest, at: at, before: offset, offset: found)
+        let after = jumpedAfter ?? newest
+        let at = max(reading.uptime, after)
+        let step = ClockStep(after: after, at: at, before: offset, offset: found)
         steps = (steps + [step]).suffix(Self.stepsMax)
         self.offset = found
+        jumpedAfter = nil
         confirm(reading)
         confirmed = newest
         return .stepped(step)
@@ -155,12 +158,13 @@ struct BootClock: Sendable, Hashable {
         jumpedAfter = nil
         confirm(reading)
         confirmed = newest
-        return .found(offset)
+        return .found
     }
 
-    private mutating func confirm(_ reading: ClockReading) {
+    /// The offset stays, though the reading is `off` by as much.
+    private mutating func confirm(_ reading: ClockReading, off: Duration = .zero) {
         newest = max(newest, reading.uptime)
-        error = reading.error
+        error = reading.error.map { $0 + off }
         wasTrusted = true
     }
 
@@ -184,8 +188,12 @@ struct BootClock: Sendable, Hashable {
     /// How far the time of a stored sample may be wrong, `stored` of which was known when it arrived.
     func error(at uptime: Uptime, stored: Duration?) -> Duration? {
         if let step = steps.last(where: { $0.surrounds(uptime) }) {
-            return max(stored ?? .zero, step.magnitude)
+            return (stored ?? .zero) + step.magnitude
         }
-        return stored ?? answer(uptime)?.error
+        guard let stored, uptime >= first else {
+            // The clock was not trusted yet.
+            return answer(uptime)?.error.map { $0 + (stored ?? .zero) } ?? stored
+        }
+        return stored
     }
 }

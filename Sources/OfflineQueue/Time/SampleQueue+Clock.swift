@@ -67,10 +67,9 @@ extension SampleQueue {
                 }
             }
             let last = uptimes?.upperBound ?? .zero
-            if let step = clock.set(offset, at: last) {
-                try clock.write(.stepped(step), boot: id, source: "technician", db)
-            }
-            try clock.write(.found(offset), boot: id, source: "technician", db)
+            let step = clock.set(offset, at: last)
+            try clock.write(
+                step.map { .stepped($0) } ?? .found, boot: id, source: "technician", db)
             return (id, clock)
         }
         if released.boot == run.boot { run.adopt(released.clock) }

@@ -256,11 +256,11 @@ struct SampleImport: Sendable {
             isKnown: known != nil)
         // The first file may have been written before that boot's clock was known.
         if !run.isOwn || isAside,
-            let offset = survey.offsets[sample.nonce] ?? own(offsetOf: sample),
+            let offset = survey.offset(ofRun: sample.nonce) ?? own(offsetOf: sample),
             var clock = try BootClock(db, boot: run.boot), clock.offset == nil
         {
             _ = clock.set(offset, at: sample.uptime)
-            try clock.write(.found(offset), boot: run.boot, source: "import", db)
+            try clock.write(.found, boot: run.boot, source: "import", db)
         }
         runs[sample.nonce] = run
         return run
@@ -272,12 +272,11 @@ struct SampleImport: Sendable {
         return sample.time.map { WallOffset(utc: $0, uptime: sample.uptime) }
     }
 
-    /// How far UTC was ahead of a sample's uptime: a line without a time has that of its run or of its boot.
+    /// How far UTC was ahead of a sample's uptime: a line without a time has that of its boot.
     private func offset(of sample: ImportLine, _ run: ImportedRun, _ db: Database) throws
         -> WallOffset?
     {
         if let time = sample.time { return WallOffset(utc: time, uptime: sample.uptime) }
-        if let offset = survey.offsets[sample.nonce] { return offset }
         return try BootClock(db, boot: run.boot)?.answer(sample.uptime)?.offset
     }
 

@@ -189,18 +189,24 @@ struct ImportSurvey: Sendable {
 
     /// When samples can have been measured.
     private let times: Range<UTC>
-    /// The offset of each run's boot, by the first of its samples with a time.
-    private(set) var offsets: [UInt64: WallOffset] = [:]
+    /// The offset of each run's boot, by the first of its samples with a time; and the runs with samples without one.
+    private var offsets: [UInt64: WallOffset] = [:]
+    private var untimed: Set<UInt64> = []
 
     init(patient: String?, times: Range<UTC>) {
         self.patient = patient
         self.times = times
     }
 
-    /// Whether samples without a time would get a plausible one, as the others of their run have.
+    /// How far UTC was ahead of uptime in a run; nil if a clock that jumped has left some of its samples without a time.
+    func offset(ofRun nonce: UInt64) -> WallOffset? {
+        untimed.contains(nonce) ? nil : offsets[nonce]
+    }
+
+    /// Whether all samples of a run would get plausible times.
     func checkTimes() throws(QueueError) {
         for (key, span) in spans {
-            guard let offset = offsets[key.nonce] else { continue }
+            guard let offset = offset(ofRun: key.nonce) else { continue }
             let ends = [span.firstUptime, span.lastUptime].map { offset.utc($0) }
             guard ends.allSatisfy({ $0.map(times.contains) ?? false }) else {
                 throw QueueError(
@@ -243,6 +249,8 @@ struct ImportSurvey: Sendable {
             }
             offsets[sample.nonce] =
                 offsets[sample.nonce] ?? WallOffset(utc: time, uptime: sample.uptime)
+        } else {
+            untimed.insert(sample.nonce)
         }
         let key = Key(nonce: sample.nonce, assignment: sample.assignment)
         var span =

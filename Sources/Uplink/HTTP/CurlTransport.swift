@@ -1,7 +1,7 @@
 import Basics
 import Synchronization
 
-/// HTTP through libcurl: one easy handle, on a thread of its own, one request at a time.
+/// HTTP through libcurl: one easy handle, one request at a time, on a thread that waits for it.
 ///
 /// Requests made while another is under way wait their turn. A request gets a fresh connection unless it says that it may
 /// do without (``HTTPRequest/keepsConnection``): libcurl silently sends a request again when a connection it had kept
@@ -9,16 +9,20 @@ import Synchronization
 /// (docs/develop/exchange.md). One over a kept connection has a body that is given only once. TLS sessions are still
 /// resumed.
 public actor CurlTransport: HTTPTransport {
-    private let thread = TaskThread(label: "uplink")
-    /// Its thread, which ends with it.
+    private let thread: TaskThread
+    /// Its thread.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
 
     private let transfer: CurlTransfer
 
-    /// A transport with its thread.
-    public init(_ settings: CurlSettings = CurlSettings()) {
+    /// A transport on a thread of its own, or on one that it shares.
+    public init(
+        _ settings: CurlSettings = CurlSettings(),
+        on thread: TaskThread = TaskThread(label: "uplink")
+    ) {
+        self.thread = thread
         transfer = CurlTransfer(settings: settings)
     }
 

@@ -52,7 +52,7 @@ struct BootClockTests {
         _ = clock.note(reading(20, ahead: .seconds(40)))
         let between = try #require(clock.answer(.seconds(15)))
         #expect(between.error == .milliseconds(40_020))
-        #expect(clock.error(at: .seconds(15), stored: .milliseconds(3)) == .seconds(40))
+        #expect(clock.error(at: .seconds(15), stored: .milliseconds(3)) == .milliseconds(40_003))
         // The readings themselves are none of it.
         #expect(clock.error(at: .seconds(10), stored: .milliseconds(3)) == .milliseconds(3))
         #expect(clock.error(at: .seconds(20), stored: .milliseconds(3)) == .milliseconds(3))
@@ -73,6 +73,7 @@ struct BootClockTests {
         _ = clock.note(reading(10))
         #expect(clock.note(reading(11, ahead: .milliseconds(99))) == nil)
         #expect(time(clock, 11) == .zero)
+        #expect(clock.answer(.seconds(11))?.error == .milliseconds(119), "the older offset stays")
         #expect(clock.steps.isEmpty)
     }
 
@@ -91,6 +92,20 @@ struct BootClockTests {
             return
         }
         #expect(time(clock, 30) == .zero)
+    }
+
+    /// The offset before the jump was forgotten, and nothing was said of the difference.
+    @Test func aClockThatComesBackFromAJumpWithAnotherTimeHasStepped() throws {
+        var clock = BootClock()
+        _ = clock.note(reading(10))
+        _ = clock.note(reading(20, ahead: .seconds(2 * 365 * 86_400)))
+        guard case .stepped(let step)? = clock.note(reading(40, ahead: .seconds(40))) else {
+            Issue.record("no step")
+            return
+        }
+        #expect(step.size == .seconds(40) && step.after == .seconds(10) && step.at == .seconds(40))
+        #expect(clock.isKnown && time(clock, 10) == .zero && time(clock, 40) == .seconds(40))
+        #expect(clock.answer(.seconds(30))?.error == .milliseconds(40_020))
     }
 
     @Test func aPersonEndsAJump() {

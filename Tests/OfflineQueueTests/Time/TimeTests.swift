@@ -98,13 +98,13 @@ struct TimeTests {
         #expect(
             try await times(queue, worn.enrollment.id)
                 == [3600, 3601, 3602, 3603, 3604, 3605, 6, 7, 8, 9, 10])
-        let step = try #require(await queue.health().clockStep)
+        let step = try #require(await queue.health().clockSteps.last)
         #expect(step.size == .seconds(-3_600))
         #expect(step.at == .seconds(106))
         // The boot goes on, in another run.
         try await queue.close()
         queue = try await store.open(clock)
-        #expect(await queue.health().clockStep == step)
+        #expect(await queue.health().clockSteps == [step])
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
         #expect(try await times(queue, worn.enrollment.id).last == 11)
@@ -132,13 +132,58 @@ struct TimeTests {
         try await queue.flush()
         let sent = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
         #expect(
-            sent.map(\.timeUncertainty) == [.milliseconds(12), .seconds(40), .milliseconds(12)])
+            sent.map(\.timeUncertainty)
+                == [.milliseconds(12), .milliseconds(40_013), .milliseconds(12)])
         #expect(
             try await queue.samples().reversed().map(\.timeUncertainty)
                 == sent.map(\.timeUncertainty))
         let hour = try await queue.hourlyHeartRate(
             sensor: worn.sensor.id, until: midnight, hours: 1)
-        #expect(hour.map(\.timeUncertainty) == [.seconds(40)])
+        #expect(hour.map(\.timeUncertainty) == [.milliseconds(40_013)])
+    }
+
+    /// A frame that a hang had held up was delivered and exported as if only the clock could be wrong.
+    @Test func aFrameThatCameLateIsAsUncertainAsItsTimeAndTheClockTogether() async throws {
+        let clock = ManualClock()
+        clock.set { $0.error = .milliseconds(12) }
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        // Sooner it might be the frame of whoever wore the strap before.
+        clock.advance(seconds: 60)
+        try await queue.append(
+            Arrival(
+                sensorID: worn.sensor.id, at: clock.read(), frame: [0, 60],
+                uncertainty: .milliseconds(4_900)))
+        clock.set { $0.isTrusted = false }
+        clock.advance(seconds: 1)
+        try await queue.append(
+            Arrival(
+                sensorID: worn.sensor.id, at: clock.read(), frame: [0, 61],
+                uncertainty: .seconds(2)))
+        try await queue.flush()
+        let sent = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
+        #expect(sent.map(\.timeUncertainty) == [.milliseconds(4_912), .milliseconds(2_013)])
+    }
+
+    /// The samples of the jump got their time, and nothing said that it may be wrong.
+    @Test func aClockThatIsBackFromAJumpGivesWhatWasHeldItsTime() async throws {
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 1)
+        let years = Duration.seconds(2 * 365 * 86_400)
+        clock.set { $0.wall += years }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 1)
+        clock.set { $0.wall = $0.wall - years + .seconds(40) }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await times(queue, worn.enrollment.id) == [0, 41, 42])
+        #expect(await queue.health().clockSteps.map(\.size) == [.seconds(40)])
+        #expect(try await queue.audit().isClean)
     }
 
     @Test func aJumpOfYearsHoldsWhatFollowsUntilAPersonSaysWhichDateIsRight() async throws {

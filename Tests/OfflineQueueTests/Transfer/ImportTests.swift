@@ -51,6 +51,28 @@ struct ImportTests: TransferSuite {
         }
     }
 
+    /// They were given the offset of the samples before the jump, and delivered.
+    @Test func samplesThatAJumpHasHeldStayHeldWhereTheyAreImported() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue, 3)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 1)
+        let years = Duration.seconds(2 * 365 * 86_400)
+        clock.set { $0.wall += years }
+        for _ in 0..<3 { try await queue.beat(worn.assignment, clock) }
+        try await queue.close()
+        let lines = try export(store)
+        #expect(lines.count { $0.contains("\"time\"") } == 1)
+        clock.set { $0.wall = $0.wall - years }
+        let (there, gateway, _) = try await gateway()
+        let delivery = try await gateway.enroll(.example("other", patient: "p-3")).id
+        try await gateway.importSamples(
+            from: file(lines, in: there), into: ImportTarget(enrollmentID: delivery))
+        #expect(try await gateway.balance(of: .enrollment(delivery)).held == ["clock-unknown": 3])
+        #expect(try await gateway.deliverAll(delivery).count == 1)
+    }
+
     @Test func samplesWithoutATimeAreHeldUntilAPersonSetsIt() async throws {
         clock.set { $0.isTrusted = false }
         try await recordWithoutNetwork()

@@ -66,6 +66,19 @@ import Testing
         #expect(!one.contains("9E") && !one.contains("1A"))
     }
 
+    @Test func aTimeThatIsUncertainByASecondOrMoreIsSaidInTheHeader() {
+        func text(_ uncertainty: Duration) -> String {
+            let point = DataPoint(
+                uuid: Self.point.uuid, Self.point.content, timeUncertainty: uncertainty)
+            return String(
+                decoding: DataPointWriter(code: Self.code, strap: Self.polar).dataPoint(point),
+                as: UTF8.self)
+        }
+        let header = #","time_uncertainty":{"value":4.912,"unit":"sec"}"#
+        #expect(text(.milliseconds(4_912)).contains(header))
+        #expect(!text(.milliseconds(999)).contains("time_uncertainty"))
+    }
+
     @Test(
         "averages and RR intervals are written as in the golden files",
         arguments: [("average", average), ("interval", interval)])

@@ -26,9 +26,11 @@ enum MQTTVersion: String, Sendable, CaseIterable {
 }
 
 /// A connection to a broker, through libmosquitto: opened when it is needed, and opened anew after it
-/// broke. Its calls wait for the network, so it has a thread of its own.
+/// broke. Its calls wait for the network, on a thread on which nothing but brokers is waited for.
 actor MQTTConnection {
-    private let thread = TaskThread(label: "mqtt")
+    /// Hundreds of brokers must not need hundreds of threads; a broker that hangs keeps few others waiting.
+    private static let threads = TaskThreads(label: "mqtt", most: 32)
+    private let thread = MQTTConnection.threads.next()
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
