@@ -18,8 +18,8 @@ IDLE_MAX = 9
 RECORDING_MAX = 12
 # A person waits for it.
 STRAPS_STATUS_MAX = 1
-# Some of its own, 32 for all servers, four for all files, and Swift's pool.
-DESTINATIONS_THREADS_MAX = 64
+# Some of its own, 64 for all HTTP servers, four for all files, and Swift's pool.
+DESTINATIONS_THREADS_MAX = 96
 DESTINATIONS_RESTART_MAX = 5
 
 values = read_values()

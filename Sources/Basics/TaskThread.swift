@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// Swift's shared pool wakes a thread for each job and several for each timer. This thread waits for jobs and for the
 /// next end of a sleep in one call, and a job that a job brings about runs after it without a wake-up. An actor that
-/// blocks, on a disk for example, needs one of its own, so that it does not hold up others.
+/// blocks, on a disk for example, runs on another one than those that must not wait.
 public final class TaskThread: TaskExecutor, SerialExecutor {
     private let loop: Loop
 

@@ -3,7 +3,7 @@ import Synchronization
 /// A few threads for many actors that block now and then. Each actor keeps the thread that it was given, which ends with
 /// the last of its actors.
 ///
-/// As long as there are no more actors than threads, none waits for another.
+/// As long as there never were more actors than threads, none waits for another.
 public final class TaskThreads: Sendable {
     private struct Given {
         weak var thread: TaskThread?

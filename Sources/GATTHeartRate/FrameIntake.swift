@@ -104,8 +104,8 @@ public struct FrameIntake: Hashable, Sendable {
     private var rest: Int64 {
         // Doubtful frames make the cadence doubtful.
         let isDoubtful = guess != nil && gaps.count > 3
-        let unknown = min(usualGap, 4 * Self.restMin)
-        let longest = pace == 0 ? unknown : isDoubtful ? max(pace, gap) : pace
+        let longest =
+            pace == 0 ? min(usualGap, 4 * Self.restMin) : isDoubtful ? max(pace, gap) : pace
         return max(Self.restMin, longest * 5 / 8)
     }
 

@@ -12,8 +12,9 @@ import Uplink
 struct Gateway: Sendable {
     /// The transport of requests to servers.
     typealias Transport = @Sendable (CurlSettings) -> any HTTPTransport
-    /// Hundreds of destinations must not need hundreds of threads; a server that hangs keeps few others waiting.
-    private static let uplinks = TaskThreads(label: "uplink", most: 32)
+    /// Hundreds of destinations must not need hundreds of threads. Beyond this one waits for another's request, also to
+    /// be stopped.
+    private static let uplinks = TaskThreads(label: "uplink", most: 64)
 
     let settings: Settings
     let logger: Logger
@@ -145,7 +146,7 @@ struct Gateway: Sendable {
             logger: logger)
         assigning = AssignService(
             queue: queue, enrollments: enrollments, patients: patients,
-            deliveries: deliveries, logger: logger)
+            changes: enrollmentChanges, deliveries: deliveries, logger: logger)
         redelivery = RedeliveryService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, logger: logger)
         imports = ImportService(

@@ -9,6 +9,7 @@ struct AssignService: Sendable {
     let queue: SampleQueue
     let enrollments: Enrollments
     let patients: PatientCheck
+    let changes: EnrollmentChanges
     let deliveries: Deliveries
     let logger: Logger
 
@@ -53,8 +54,11 @@ struct AssignService: Sendable {
             patient, device: ask.device, enrollment,
             further: all.filter { further.contains($0.id) })
         // While the exchange was asked, more may have come, or somebody may have given them up: the store looks again.
-        let samples = try await queue.bind(
-            assignment: ask.assignment, enrollment: enrollment.id, patient: patient)
+        // An erasure takes several transactions, and samples that come between them would go with the others.
+        let samples = try await changes.alone {
+            try await queue.bind(
+                assignment: ask.assignment, enrollment: enrollment.id, patient: patient)
+        }
         // It is bound from here on.
         await patients.adopt(checked, for: enrollment)
         await deliveries.wake(enrollment.id)

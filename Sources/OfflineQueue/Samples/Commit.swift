@@ -97,8 +97,7 @@ struct Commit {
 
     /// How far the time of a frame may be wrong, as far as is known now: by the clock, and because it came late.
     private func uncertainty(of arrival: Arrival) -> Duration? {
-        let byClock = arrival.clockError ?? clock.answer(arrival.uptime)?.error
-        return [byClock, arrival.uncertainty].reduce(nil) { sum, one in
+        return [clock.error(by: arrival.reading), arrival.uncertainty].reduce(nil) { sum, one in
             one.map { $0 + (sum ?? .zero) } ?? sum
         }
     }

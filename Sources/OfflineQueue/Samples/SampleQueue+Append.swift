@@ -134,9 +134,7 @@ extension SampleQueue {
             }
             try commit.updateSegments(db)
             FaultPoint.commitBooks.reach()
-            for fact in facts {
-                try bootClock.write(fact, boot: run.boot, source: "clock", db)
-            }
+            try bootClock.write(facts, boot: run.boot, source: "clock", db)
             try kept.commit(chunk, commit, &wearing, until: told, db, run)
             FaultPoint.commitGaps.reach()
             return commit

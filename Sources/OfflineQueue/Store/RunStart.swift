@@ -30,9 +30,8 @@ struct RunStart: Sendable {
     ) throws {
         boot = try db.boot(bootID)
         clock = try BootClock(db, boot: boot) ?? BootClock()
-        if let fact = clock.note(reading) {
-            try clock.write(fact, boot: boot, source: "clock", db)
-        }
+        let facts = [clock.note(reading)].compactMap(\.self)
+        try clock.write(facts, boot: boot, source: "clock", db)
         nextSample = try Self.lastSample(db) + 1
         let previous = try PreviousRun(db)
         // A commit that a full disk refused at its last bytes is in the log all the same, and counts when the

@@ -36,10 +36,11 @@ extension BootClock {
         self.init(row, steps: steps)
     }
 
-    /// Writes the boot's row, and what else a fact changes.
+    /// Writes the boot's row, and what else facts change, of which this clock knows all.
     ///
     /// - Parameter source: who says so, for people.
-    func write(_ fact: Fact, boot: Int64, source: String, _ db: Database) throws {
+    func write(_ facts: [Fact], boot: Int64, source: String, _ db: Database) throws {
+        guard !facts.isEmpty else { return }
         try db.execute(
             sql: """
                 UPDATE boot SET wall_offset_us = ?1, offset_source = iif(wall_offset_us IS ?1,
@@ -49,10 +50,7 @@ extension BootClock {
                 WHERE id = ?7
                 """,
             arguments: [offset, source, first, newest, error?.microseconds, jumpedAfter, boot])
-        switch fact {
-        case .jumped, .confirmed: return
-        case .found: break
-        case .stepped(let step):
+        for case .stepped(let step) in facts {
             try db.execute(
                 sql: "INSERT OR REPLACE INTO clock_step VALUES (?, ?, ?, ?, ?)",
                 arguments: [boot, step.at, step.after, step.before, step.offset])
@@ -63,11 +61,24 @@ extension BootClock {
                         ORDER BY boot DESC, at_uptime_us DESC LIMIT -1 OFFSET ?)
                     """, arguments: [Self.storedStepsMax])
         }
-        try db.execute(
+        if facts.contains(where: \.givesTimes) { try dateSegments(of: boot, db) }
+    }
+
+    /// Gives the segments without a time theirs, but for those after a jump.
+    private func dateSegments(of boot: Int64, _ db: Database) throws {
+        let segments = try Row.fetchAll(
+            db,
             sql: """
-                UPDATE segment SET wall_offset_us = ?
+                SELECT id, first_uptime_us FROM segment
                 WHERE wall_offset_us IS NULL AND run IN (SELECT id FROM run WHERE boot = ?)
-                """, arguments: [offset, boot])
+                """, arguments: [boot])
+        for segment in segments {
+            guard let id = segment[0] as Int64?, let first = segment[1] as Uptime?,
+                let offset = answer(first)?.offset
+            else { continue }
+            try db.execute(
+                sql: "UPDATE segment SET wall_offset_us = ? WHERE id = ?", arguments: [offset, id])
+        }
     }
 }
 

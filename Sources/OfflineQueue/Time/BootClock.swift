@@ -37,12 +37,20 @@ struct BootClock: Sendable, Hashable {
     enum Fact: Sendable, Hashable {
         /// Every instant of the boot that had no time has one.
         case found
-        /// The same, and the wall clock was set before.
+        /// The wall clock was set. If it is back from a jump, every instant since that has a time again.
         case stepped(ClockStep)
         /// The wall clock disagrees by more than any correction: nothing after this instant has a time.
         case jumped(after: Uptime)
         /// The offset is confirmed up to here.
         case confirmed
+
+        /// Whether instants have a time that had none.
+        var givesTimes: Bool {
+            switch self {
+            case .found, .stepped: true
+            case .jumped, .confirmed: false
+            }
+        }
     }
 
     /// A smaller difference is the reading's own inaccuracy, and less than a frame is under way.
@@ -183,6 +191,21 @@ struct BootClock: Sendable, Hashable {
             error: error.map {
                 $0 + .microseconds(distance.microseconds / 1_000_000 * Self.driftPerMillion)
             })
+    }
+
+    /// How far the time of an instant may be wrong by the reading that was taken of it, but for steps around it; nil: nobody
+    /// says, or not yet.
+    func error(by reading: ClockReading) -> Duration? {
+        let answer = answer(reading.uptime)
+        guard reading.isTrusted else {
+            let isSettled =
+                reading.uptime >= first && !steps.contains { $0.surrounds(reading.uptime) }
+            return isSettled ? answer?.error : nil
+        }
+        // The older offset counts while a reading disagrees by less than a step.
+        let own = WallOffset(utc: reading.wall, uptime: reading.uptime).duration
+        let off = answer.map { own - $0.offset.duration } ?? .zero
+        return reading.error.map { $0 + min(max(off, .zero - off), Self.stepMin) }
     }
 
     /// How far the time of a stored sample may be wrong, `stored` of which was known when it arrived.

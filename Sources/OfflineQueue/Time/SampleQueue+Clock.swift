@@ -25,7 +25,7 @@ extension SampleQueue {
         var clock = run.clock
         if let fact = clock.note(reading) {
             try write("note clock") { [clock, boot = run.boot] db in
-                try clock.write(fact, boot: boot, source: "clock", db)
+                try clock.write([fact], boot: boot, source: "clock", db)
             }
         }
         run.adopt(clock)
@@ -69,7 +69,7 @@ extension SampleQueue {
             let last = uptimes?.upperBound ?? .zero
             let step = clock.set(offset, at: last)
             try clock.write(
-                step.map { .stepped($0) } ?? .found, boot: id, source: "technician", db)
+                [step.map { .stepped($0) } ?? .found], boot: id, source: "technician", db)
             return (id, clock)
         }
         if released.boot == run.boot { run.adopt(released.clock) }

@@ -260,7 +260,7 @@ struct SampleImport: Sendable {
             var clock = try BootClock(db, boot: run.boot), clock.offset == nil
         {
             _ = clock.set(offset, at: sample.uptime)
-            try clock.write(.found, boot: run.boot, source: "import", db)
+            try clock.write([.found], boot: run.boot, source: "import", db)
         }
         runs[sample.nonce] = run
         return run
@@ -277,6 +277,7 @@ struct SampleImport: Sendable {
         -> WallOffset?
     {
         if let time = sample.time { return WallOffset(utc: time, uptime: sample.uptime) }
+        guard !survey.hasJumped(sample.bootID) else { return nil }
         return try BootClock(db, boot: run.boot)?.answer(sample.uptime)?.offset
     }
 

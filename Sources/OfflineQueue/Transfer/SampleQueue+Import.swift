@@ -189,19 +189,24 @@ struct ImportSurvey: Sendable {
 
     /// When samples can have been measured.
     private let times: Range<UTC>
-    /// The offset of each run's boot, by the first of its samples with a time; and the runs with samples without one.
+    /// The offset of each run's boot, by the first of its samples with a time.
     private var offsets: [UInt64: WallOffset] = [:]
-    private var untimed: Set<UInt64> = []
+    /// The boots with samples that have a time, and with samples that have none.
+    private var timed: Set<String> = []
+    private var untimed: Set<String> = []
 
     init(patient: String?, times: Range<UTC>) {
         self.patient = patient
         self.times = times
     }
 
-    /// How far UTC was ahead of uptime in a run; nil if a clock that jumped has left some of its samples without a time.
+    /// How far UTC was ahead of uptime in a run; nil if that does not count for all samples of its boot.
     func offset(ofRun nonce: UInt64) -> WallOffset? {
-        untimed.contains(nonce) ? nil : offsets[nonce]
+        boots[nonce].map(hasJumped) ?? true ? nil : offsets[nonce]
     }
+
+    /// Whether some samples of a boot have a time and some have none: its clock has jumped.
+    func hasJumped(_ boot: String) -> Bool { timed.contains(boot) && untimed.contains(boot) }
 
     /// Whether all samples of a run would get plausible times.
     func checkTimes() throws(QueueError) {
@@ -249,8 +254,9 @@ struct ImportSurvey: Sendable {
             }
             offsets[sample.nonce] =
                 offsets[sample.nonce] ?? WallOffset(utc: time, uptime: sample.uptime)
+            timed.insert(sample.bootID)
         } else {
-            untimed.insert(sample.nonce)
+            untimed.insert(sample.bootID)
         }
         let key = Key(nonce: sample.nonce, assignment: sample.assignment)
         var span =

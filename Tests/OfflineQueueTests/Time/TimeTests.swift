@@ -165,6 +165,25 @@ struct TimeTests {
         #expect(sent.map(\.timeUncertainty) == [.milliseconds(4_912), .milliseconds(2_013)])
     }
 
+    /// One commit had a step and, after it, a jump: the step gave the samples of the jump a time.
+    @Test func aStepGivesNoTimeToWhatAJumpHoldsInTheSameCommit() async throws {
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for ahead in [0, 40, 2 * 365 * 86_400] {
+            try await queue.append(
+                Arrival(
+                    sensorID: worn.sensor.id,
+                    at: ClockReading(
+                        uptime: clock.read().uptime, wall: clock.read().wall + .seconds(ahead),
+                        isTrusted: true), frame: [0, 60]))
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        #expect(try await times(queue, worn.enrollment.id) == [0, 41])
+        #expect(try await queue.balance().held == ["clock-unknown": 1])
+    }
+
     /// The samples of the jump got their time, and nothing said that it may be wrong.
     @Test func aClockThatIsBackFromAJumpGivesWhatWasHeldItsTime() async throws {
         let clock = ManualClock()
