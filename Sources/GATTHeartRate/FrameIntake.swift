@@ -115,7 +115,7 @@ public struct FrameIntake: Hashable, Sendable {
     /// The longest usual time without a frame, µs.
     private var gap: Int64 { gaps.count > 3 ? usualGap : StrapClock.holdMax }
 
-    /// The same, however few are known: one may have been that of a hang.
+    /// The second longest of the gaps, however few are known: the longest may have been a hang. 0 if there is none.
     private var usualGap: Int64 { gaps.sorted().dropLast().last ?? 0 }
 
     /// How long the sensor may keep frames to send them together, µs.
@@ -300,7 +300,7 @@ public struct FrameIntake: Hashable, Sendable {
         guard let first = held.first else { return [] }
         let silence = first.uptime - arrival
         let isRested = silence > rest
-        // The silence before the first frame of a link is none between two.
+        // The time from the link to its first frame is not a gap between two frames.
         gaps.append(last == nil ? 2 * pause : max(silence, 2 * pause))
         if gaps.count > Self.gapsMax { gaps.removeFirst() }
         let isCalm = release == .calm

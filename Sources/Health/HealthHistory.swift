@@ -55,7 +55,7 @@ public struct HealthHistory: Sendable {
     private var settled: [Int64: Steady] = [:]
     private var parts: [Int64: [Part]] = [:]
     private var written: Steady?
-    /// Since when.
+    /// Since when nothing has been recorded of a paired strap, by its number.
     private var unrecorded: [Int64: Uptime] = [:]
 
     /// A history that begins with the first counts.

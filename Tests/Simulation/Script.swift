@@ -68,7 +68,7 @@ struct Script {
                 var fault = Fault(kind, &random)
                 fault.turn = Int(seed % 1_000_000) * 7 + events.count
                 add(at, .fault(fault), &random)
-                // What bluetoothd keeps is whose it was before.
+                // The frames that bluetoothd still has are those of whoever wore the strap before.
                 if kind == .hung, Bool.random(using: &random) {
                     let command: Command =
                         Bool.random(using: &random)
@@ -78,7 +78,7 @@ struct Script {
                         at + .random(in: 0..<fault.length, using: &random), .command(command),
                         &random)
                 }
-                // And what a slow exchange works on it goes on with.
+                // A slow exchange goes on with a request whose connection is cut.
                 if kind == .exchangeSlow, Bool.random(using: &random) {
                     let cut = at + .random(in: 0..<fault.length, using: &random)
                     add(cut, .fault(Fault(.connectionsReset, &random)), &random)

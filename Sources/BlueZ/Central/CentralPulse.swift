@@ -33,7 +33,7 @@ extension Central {
         askDaemon()
     }
 
-    /// The bus lets us ask nothing.
+    /// Asks whether the bus still refuses.
     func askAgain() {
         daemon.postpone(at: clock.now())
         if pulse.ask() { askDaemon() }
@@ -88,7 +88,7 @@ extension Central {
         return address
     }
 
-    /// The sensors that are heard and not watched, whose address is a random one, by name.
+    /// The addresses of sensors that are heard, are not watched and have a random address, by name.
     func heardStrangers() -> [String: String] {
         var strangers: [String: String] = [:]
         for (address, known) in devices where links[address] == nil {

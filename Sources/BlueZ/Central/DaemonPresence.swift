@@ -58,7 +58,7 @@ struct DaemonPresence: Sendable {
     /// Asks again later and rarely, since dbus-daemon writes each call that it refuses into the journal.
     mutating func postpone(at now: Uptime) { asksAgainAt = now + BlueZClient.refusedPause }
 
-    /// It told something, or has left.
+    /// It has told something, or has left.
     mutating func endSilence() -> [CentralEvent] {
         defer { isSilent = false }
         return isSilent ? [.daemonHung(since: nil)] : []

@@ -12,8 +12,8 @@ import Uplink
 struct Gateway: Sendable {
     /// The transport of requests to servers.
     typealias Transport = @Sendable (CurlSettings) -> any HTTPTransport
-    /// Hundreds of destinations must not need hundreds of threads. Beyond this one waits for another's request, also to
-    /// be stopped.
+    /// Hundreds of destinations must not need hundreds of threads. Destinations that share one wait for each other's
+    /// requests, even to be stopped.
     private static let uplinks = TaskThreads(label: "uplink", most: 64)
 
     let settings: Settings

@@ -36,7 +36,7 @@ extension BootClock {
         self.init(row, steps: steps)
     }
 
-    /// Writes the boot's row, and what else facts change, of which this clock knows all.
+    /// Writes the boot's row and what else these facts change. The clock has taken all of them already.
     ///
     /// - Parameter source: who says so, for people.
     func write(_ facts: [Fact], boot: Int64, source: String, _ db: Database) throws {

@@ -35,7 +35,7 @@ struct BootClock: Sendable, Hashable {
 
     /// The part of a reading that has to be remembered.
     enum Fact: Sendable, Hashable {
-        /// Every instant of the boot that had no time has one.
+        /// Instants of the boot that had no time have one now.
         case found
         /// The wall clock was set. If it is back from a jump, every instant since that has a time again.
         case stepped(ClockStep)
@@ -169,7 +169,7 @@ struct BootClock: Sendable, Hashable {
         return .found
     }
 
-    /// The offset stays, though the reading is `off` by as much.
+    /// The offset stays, although the reading differs from it by `off`.
     private mutating func confirm(_ reading: ClockReading, off: Duration = .zero) {
         newest = max(newest, reading.uptime)
         error = reading.error.map { $0 + off }
@@ -193,8 +193,8 @@ struct BootClock: Sendable, Hashable {
             })
     }
 
-    /// How far the time of an instant may be wrong by the reading that was taken of it, but for steps around it; nil: nobody
-    /// says, or not yet.
+    /// How far the time of an instant may be wrong, by the reading taken at it; a step around it is not counted. Nil if that
+    /// is not known, or not yet.
     func error(by reading: ClockReading) -> Duration? {
         let answer = answer(reading.uptime)
         guard reading.isTrusted else {

@@ -184,9 +184,8 @@ struct TimeTests {
         #expect(try await queue.balance().held == ["clock-unknown": 1])
     }
 
-    /// The samples of the jump got their time, and nothing said that it may be wrong.
-    @Test func aClockThatIsBackFromAJumpGivesWhatWasHeldItsTime() async throws {
-        let clock = ManualClock()
+    /// A store with one sample, whose clock has jumped by the years that are the last value.
+    private func jumped(_ clock: ManualClock) async throws -> (SampleQueue, Worn, Duration) {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
@@ -194,6 +193,13 @@ struct TimeTests {
         clock.advance(seconds: 1)
         let years = Duration.seconds(2 * 365 * 86_400)
         clock.set { $0.wall += years }
+        return (queue, worn, years)
+    }
+
+    /// The samples of the jump got their time, and nothing said that it may be wrong.
+    @Test func aClockThatIsBackFromAJumpGivesWhatWasHeldItsTime() async throws {
+        let clock = ManualClock()
+        let (queue, worn, years) = try await jumped(clock)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
         clock.advance(seconds: 1)
@@ -207,13 +213,7 @@ struct TimeTests {
 
     @Test func aJumpOfYearsHoldsWhatFollowsUntilAPersonSaysWhichDateIsRight() async throws {
         let clock = ManualClock()
-        let queue = try await store.open(clock)
-        let worn = try await Worn(queue)
-        try await queue.beat(worn.assignment, clock)
-        try await queue.flush()
-        clock.advance(seconds: 1)
-        let years = Duration.seconds(2 * 365 * 86_400)
-        clock.set { $0.wall += years }
+        let (queue, worn, years) = try await jumped(clock)
         for _ in 0..<3 {
             try await queue.beat(worn.assignment, clock)
             clock.advance(seconds: 1)
