@@ -23,6 +23,8 @@
 public struct FrameIntake: Hashable, Sendable {
     /// A frame that nothing holds up arrives at most so long after it was sent, µs.
     public static let wayMicrosecondsMax: Int64 = 250_000
+    /// A sensor keeps a frame for at most so long, to send it with others, µs.
+    public static let holdMicrosecondsMax = StrapClock.holdMax
     /// The shortest time without a frame, µs, after which nothing is waiting.
     private static let restMin: Int64 = 750_000
     /// A copy comes at most so long after the frame before it, µs: 30 ms were seen.

@@ -92,6 +92,18 @@ extension Recorder {
         }
     }
 
+    /// Until when all that these sensors sent is in the queue. Frames that wait for their times get those that are known
+    /// now.
+    public func takenUntil(of sensors: Set<Int64>) async -> Uptime {
+        let now = clock.read().uptime
+        // Nothing comes of a strap that is not recorded.
+        guard sessions.values.contains(where: { sensors.contains($0.sensorID) }) else { return now }
+        let handedOver = isHung ? hungSince ?? .zero : await central.handedOverUntil()
+        guard await catchUp() else { return .zero }
+        await release(sessions.filter { sensors.contains($0.value.sensorID) }.keys.sorted())
+        return handedOver - .microseconds(FrameIntake.holdMicrosecondsMax)
+    }
+
     /// Stores nothing more of this strap, to which the radio has no link any more.
     public func forget(_ address: String) async {
         // Frames that are under way were sent while it was worn.

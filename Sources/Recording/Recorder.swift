@@ -23,7 +23,8 @@ public actor Recorder {
     let central: Central
     let clock: any GatewayClock
     let policy: DecodePolicy
-    let needsContact: Bool
+    /// Whether a rate without skin contact counts as none.
+    public nonisolated let needsContact: Bool
     private let logger: Logger
 
     var sessions: [String: SensorSession] = [:]
@@ -206,19 +207,19 @@ public actor Recorder {
         let due = clock.read().uptime
         await catchUp()
         alarmAt = nil
-        await release(by: due)
+        await release(sessions.keys.sorted(), by: due)
         settleIntakes()
     }
 
-    /// Stores frames that are kept back and are due by then; all of them if it is nil.
-    private func release(by due: Uptime? = nil) async {
+    /// Stores frames of these straps that are kept back and are due by then; all of them if it is nil.
+    func release(_ addresses: [String], by due: Uptime? = nil) async {
         let now = clock.read()
         var arrivals: [Arrival] = []
-        for address in sessions.keys.sorted() {
+        for address in addresses {
             arrivals += sessions[address]?.release(by: due, now: now, policy: policy) ?? []
         }
         await append(arrivals)
-        for address in sessions.keys.sorted() {
+        for address in addresses {
             await tellIntake(of: address, at: now.uptime)
         }
         if takeBegunLinks() { await flush() }
@@ -312,11 +313,11 @@ public actor Recorder {
     public func stop() async {
         isStopping = true
         await catchUp()
-        await release()
+        await release(sessions.keys.sorted())
     }
 
     /// No frame follows: those that are kept back need not wait for one.
-    public func finish() async { await release() }
+    public func finish() async { await release(sessions.keys.sorted()) }
 
     // MARK: - Frames that are under way
 

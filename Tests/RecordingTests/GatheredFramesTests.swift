@@ -31,6 +31,9 @@ import Testing
         /// bluetoothd answers nothing any more.
         func hang() { isHung.withLock { $0 = true } }
 
+        /// It answers again.
+        func wake() { isHung.withLock { $0 = false } }
+
         func catchUp(number: UInt32) {
             guard !isDeaf.withLock({ $0 }) else { return }
             let handOver = handOver.withLock { body in
@@ -252,6 +255,53 @@ import Testing
         let number = try #require(unsure.first).assignment.id
         _ = try await stage.queue.bind(assignment: number, enrollment: second.id)
         #expect(try await stage.queue.unboundSamples().isEmpty)
+        try await stage.end()
+    }
+
+    /// The patient was erased while bluetoothd hung, the strap went on with the next: the last frames were nobody's.
+    @Test(arguments: [false, true])
+    func aPatientWhoseLastFramesBluetoothdHoldsIsNotErased(isNoticed: Bool) async throws {
+        let stage = try await Stage()
+        for second in 101...110 { await stage.send([Double(second)]) }
+        if isNoticed {
+            await stage.recorder.take([.daemonHung(since: .zero + .seconds(110))])
+        } else {
+            stage.bus.hang()
+        }
+        stage.clock.set(130.5)
+        _ = try await stage.wearBySecond()
+        func erasure() async -> Erasure {
+            let taken = await stage.recorder.takenUntil(of: [stage.sensor.id])
+            return Erasure(enrollment: stage.first.id, undelivered: .none(taken: taken))
+        }
+        await #expect { try await stage.queue.erase(await erasure()) } throws: {
+            ($0 as? QueueError)?.code == .samplesMayCome
+        }
+        // Somebody may give them up.
+        try await stage.queue.check(Erasure(enrollment: stage.first.id))
+        // It goes on, and hands over what it kept.
+        await stage.recorder.take([.daemonHung(since: nil)])
+        stage.bus.wake()
+        stage.clock.set(150.04)
+        await stage.recorder.take(
+            (1...40).map { stage.frame(150 + Double($0) / 1_000, bpm: 60 + UInt8($0)) })
+        await #expect { try await stage.queue.erase(await erasure()) } throws: {
+            ($0 as? QueueError)?.code == .samplesWait
+        }
+        let scope = BalanceScope.enrollment(stage.first.id)
+        #expect(try await stage.queue.balance(of: scope).stored > 20)
+        try await stage.end()
+    }
+
+    @Test func aPatientWhoseStrapNobodyWearsIsErasedAlthoughBluetoothdHangs() async throws {
+        let stage = try await Stage()
+        try await stage.takeOff()
+        stage.bus.hang()
+        await stage.recorder.take([.daemonHung(since: .zero + .seconds(90))])
+        let taken = await stage.recorder.takenUntil(of: [stage.sensor.id])
+        let erasure = Erasure(enrollment: stage.first.id, undelivered: .none(taken: taken))
+        #expect(try await stage.queue.erase(erasure))
+        #expect(try await stage.queue.audit().isClean)
         try await stage.end()
     }
 

@@ -82,6 +82,12 @@ extension Central {
         }
     }
 
+    /// Until when bluetoothd has handed over all that straps sent.
+    public func handedOverUntil() async -> Uptime {
+        let asked = clock.now()
+        return await hasHandedOver() ? asked : pulse.heardAt
+    }
+
     /// When a link's deadline is to be looked at: that of a silent one not while its frames may be under way.
     func nextLook(at link: WatchedLink) -> Uptime? {
         guard let deadline = link.machine.nextDeadline else { return nil }

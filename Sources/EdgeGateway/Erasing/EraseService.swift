@@ -2,6 +2,7 @@ import Basics
 import Foundation
 import Logging
 import OfflineQueue
+import Recording
 import Uplink
 
 /// Takes a patient out of this machine (docs/operate/security.md, "Erasing one patient").
@@ -9,6 +10,7 @@ struct EraseService: Sendable {
     let queue: SampleQueue
     let enrollments: Enrollments
     let changes: EnrollmentChanges
+    let recorder: Recorder
     let deliveries: Deliveries
     let stateDirectory: String
     let logger: Logger
@@ -16,21 +18,22 @@ struct EraseService: Sendable {
     /// Erases a patient's samples and everything recorded about them; an enrollment for one patient goes with its
     /// tokens. What was delivered stays at the exchange.
     ///
-    /// - Throws: ``ProblemReport`` while a strap records for the patient, or while samples wait that were
-    ///   not given up.
+    /// - Throws: ``ProblemReport`` while a strap records for the patient, or while samples wait, or may still come, that
+    ///   were not given up.
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
         guard let enrollment = try await enrollments.named(ask.enrollment) else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "no enrollment has this name",
                 advice: "edge-gateway enrollments lists them")
         }
+        // An enrollment for one patient goes as a whole.
+        let patient = ask.patient == enrollment.terms.patient ? nil : ask.patient
+        let sensors = try await sensorsPutAway(by: patient, enrollment.id)
         let erasure = Erasure(
-            enrollment: enrollment.id,
-            // An enrollment for one patient goes as a whole.
-            patient: ask.patient == enrollment.terms.patient ? nil : ask.patient,
-            givesUp: ask.undelivered ?? false)
+            enrollment: enrollment.id, patient: patient,
+            undelivered: ask.undelivered ?? false
+                ? .givenUp : .none(taken: await recorder.takenUntil(of: Set(sensors))))
         let (balance, further) = try await changes.alone {
-            try await checkIsPutAway(erasure)
             try await queue.check(erasure)
             let balance = try await queue.balance(of: erasure.scope)
             let further = try await queue.furtherBalance(of: erasure.scope)
@@ -49,18 +52,22 @@ struct EraseService: Sendable {
     /// caller has the turn (``EnrollmentChanges/alone(_:)``).
     func remove(_ removal: Erasure) async throws { try await empty(removal) }
 
-    private func checkIsPutAway(_ erasure: Erasure) async throws {
+    /// The sensors that recorded for a patient, or for an enrollment.
+    ///
+    /// - Throws: ``ProblemReport`` if none has, or one still does.
+    private func sensorsPutAway(
+        by patient: String?, _ enrollment: Int64
+    ) async throws -> [Int64] {
         let assignments = try await queue.assignments().filter {
-            $0.enrollmentID == erasure.enrollment
-                && (erasure.patient == nil || $0.patient == erasure.patient)
+            $0.enrollmentID == enrollment && (patient == nil || $0.patient == patient)
         }
-        guard erasure.patient == nil || !assignments.isEmpty else {
+        guard patient == nil || !assignments.isEmpty else {
             throw ProblemReport(
                 code: .unknownPatient, message: "nothing was recorded for this patient",
                 advice: "check the number: the exchange's id, as it was given to pair --patient")
         }
         let worn = Set(assignments.filter(\.isOpen).map(\.sensorID))
-        guard !worn.isEmpty else { return }
+        guard !worn.isEmpty else { return assignments.map(\.sensorID) }
         let addresses = try await queue.sensors().filter { worn.contains($0.id) }.map(\.address)
         throw ProblemReport(
             code: .strapRecords, message: "a strap still records for this patient",

@@ -66,6 +66,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case destinationRefuses = "destination-refuses"
     case ownDestination = "own-destination"
     case samplesWait = "samples-wait"
+    case samplesMayCome = "samples-may-come"
     // Alerts.
     case badAlert = "bad-alert"
     case unknownAlert = "unknown-alert"
@@ -122,7 +123,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .patientChanged, .tokensNotStored,
             .tokensNotErased, .strapRecords, .strapChanged, .destinationRefuses,
-            .ownDestination, .samplesWait, .alertRefused, .tooManyAlerts, .noPage,
+            .ownDestination, .samplesWait, .samplesMayCome, .alertRefused, .tooManyAlerts, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,
             .notStored, .diskFull, .readOnly, .otherVersion, .inUse, .corrupt,
             .cannotOpen, .inputOutput, .closed, .notContiguous, .alreadySet:

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 // Erasing keeps the books at every step, so that one that is interrupted is taken up by the next call:
@@ -17,13 +18,14 @@ extension SampleQueue {
     /// pruning freed hold heart rates without a name until they are used again.
     ///
     /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, `invalid-argument`
-    /// while a sensor still records for it, and what the erasure itself rules out: `own-destination`, `samples-wait`.
+    /// while a sensor still records for it, and what the erasure itself rules out: `own-destination`, `samples-wait`,
+    /// `samples-may-come`.
     /// It is looked at in the transaction that erases, so that nothing can come in between; then nothing has changed.
     public func erase(_ erasure: Erasure) throws(QueueError) -> Bool {
         try flush()
         let (condition, arguments) = Self.assignments(of: erasure.scope)
-        let (assignments, isEmpty, dropped) = try write(erasure.operation) { db in
-            let assignments = try erasure.assignments(db)
+        let (assignments, isEmpty, dropped) = try write(erasure.operation) { [run] db in
+            let assignments = try erasure.assignments(db, boot: run.boot)
             let (isEmpty, dropped) = try Self.overwritingFreedPages(db) {
                 try Self.empty(db, condition, arguments)
             }
@@ -44,7 +46,7 @@ extension SampleQueue {
     /// Throws what ``erase(_:)`` would throw now.
     public func check(_ erasure: Erasure) throws(QueueError) {
         try flush()
-        _ = try read(erasure.operation) { db in try erasure.assignments(db) }
+        _ = try read(erasure.operation) { [run] db in try erasure.assignments(db, boot: run.boot) }
     }
 
     /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
@@ -229,24 +231,35 @@ public struct Erasure: Sendable, Hashable {
     /// everything that went through the enrollment, and the enrollment.
     public let patient: String?
 
-    /// Whether what waits is given up; if not, nothing may wait.
-    public let givesUp: Bool
+    /// Samples that are not delivered.
+    public enum Undelivered: Sendable, Hashable {
+        /// They are given up, and so are those that a sensor has sent and that are still under way.
+        case givenUp
+        /// There must be none, and none may come: all that the sensors sent until `taken`, an uptime of this boot, is in
+        /// the queue.
+        case none(taken: Uptime)
+    }
+
+    /// What becomes of samples that are not delivered.
+    public let undelivered: Undelivered
     /// Whether it is a destination beside others, which no sensor's samples are owned by.
     public let isFurther: Bool
 
     /// Names whose data it is.
-    public init(enrollment: Int64, patient: String? = nil, givesUp: Bool = true) {
+    public init(
+        enrollment: Int64, patient: String? = nil, undelivered: Undelivered = .givenUp
+    ) {
         self.enrollment = enrollment
         self.patient = patient
-        self.givesUp = givesUp
+        self.undelivered = undelivered
         isFurther = false
     }
 
-    /// Names a destination that takes samples beside their own one.
+    /// Names a destination that takes samples beside their own one. Samples that come later go to their own.
     public init(further destination: Int64, givesUp: Bool) {
         enrollment = destination
         patient = nil
-        self.givesUp = givesUp
+        undelivered = givesUp ? .givenUp : .none(taken: .zero)
         isFurther = true
     }
 
@@ -258,7 +271,7 @@ public struct Erasure: Sendable, Hashable {
     fileprivate var operation: String { isFurther ? "remove destination" : "erase patient" }
 
     /// The assignments whose data goes; throws if it may not.
-    fileprivate func assignments(_ db: Database) throws -> [Assignment] {
+    fileprivate func assignments(_ db: Database, boot: Int64) throws -> [Assignment] {
         _ = try db.enrollment(enrollment)
         let (condition, arguments) = SampleQueue.assignments(of: scope)
         let assignments = try db.assignments(where: condition, arguments)
@@ -272,7 +285,20 @@ public struct Erasure: Sendable, Hashable {
         guard !assignments.isEmpty || patient == nil else {
             throw QueueError(.unknownReference, operation, "nothing was recorded for it")
         }
-        guard !givesUp else { return assignments }
+        guard case .none(let taken) = undelivered else { return assignments }
+        let last = try Uptime.fetchOne(
+            db,
+            sql: """
+                SELECT max(a.ended_uptime_us) FROM assignment a
+                JOIN sensor n ON n.id = a.sensor AND NOT n.is_forgotten
+                WHERE a.ended_boot = ? AND \(condition)
+                """, arguments: [boot] + arguments)
+        // A sample without an assignment would be nobody's. Nothing comes of a strap that is forgotten.
+        guard last.map({ $0 <= taken }) ?? true else {
+            throw QueueError(
+                .samplesMayCome, operation,
+                "samples that a strap sent for it may still come")
+        }
         let own = try waiting(db, .own, condition, arguments)
         let further = try waiting(db, .further, condition, arguments)
         let here =

@@ -33,6 +33,8 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case strapChanged = "strap-changed"
         /// Samples wait that were not given up.
         case samplesWait = "samples-wait"
+        /// Samples that were not given up may still be under way from a strap.
+        case samplesMayCome = "samples-may-come"
         /// A destination that samples are owned by cannot be removed beside them.
         case ownDestination = "own-destination"
         /// An argument is outside its documented range.
@@ -117,6 +119,9 @@ extension QueueError.Code {
                 + "practitioner's patients that one (--patient); or import other assignments (--assignment)."
         case .samplesWait:
             "Nothing was changed. edge-gateway queue drain; or give them up with --undelivered."
+        case .samplesMayCome:
+            "Nothing was changed. Try again in a minute (edge-gateway status says what is wrong); or give them up "
+                + "with --undelivered."
         case .ownDestination:
             "Nothing was changed. Pair the strap again with another --enrollment; then edge-gateway erase "
                 + "NAME erases what was recorded for this one."
