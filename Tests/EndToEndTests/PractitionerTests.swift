@@ -136,6 +136,27 @@ import Testing
         }
     }
 
+    /// It was said to refuse the key, and to be enrolled again.
+    @Test func anExchangeWhoseTokenEndpointFailsIsNotSaidToRefuseTheKey() async throws {
+        try await TestWorld.run { fixture in
+            await fixture.exchange.setTokenLifetime(seconds: 1)
+            _ = try await Self.enroll(fixture)
+            await fixture.exchange.inject(.status(503), on: [.token], for: .untilCleared)
+            let strap = TestWorld.addresses[0]
+            // A patient who stays is not asked about.
+            func pair(_ patient: String) async throws -> Command.Outcome {
+                try await fixture.gateway.command(["pair", strap, "--patient", patient])
+            }
+            var outcome = try await pair("40001")
+            while outcome.status == 0 {
+                outcome = try await pair("40002")
+                if outcome.status == 0 { outcome = try await pair("40001") }
+            }
+            #expect(outcome.complaint.contains("there is no access token now"), "\(outcome)")
+            #expect(!outcome.complaint.contains("refuses"), "\(outcome)")
+        }
+    }
+
     @Test func theDeviceOfAKeyIsOneForAllItsPatients() async throws {
         try await TestWorld.run { fixture in
             _ = try await Self.enroll(fixture)

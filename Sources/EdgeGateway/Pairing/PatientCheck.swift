@@ -56,7 +56,7 @@ struct PatientCheck: Sendable {
                 advice: "name the patient by the exchange's id: --patient ID")
         }
         let answer = await deliveries.access(of: patient, enrollment: enrollment.id)
-        let access = try Self.usable(answer, enrollment.terms.name)
+        let access = try Self.usable(answer, enrollment)
         if let person = access.person, enrollment.terms.knows(person) == false {
             throw ProblemReport(
                 code: .patientChanged,
@@ -89,10 +89,24 @@ struct PatientCheck: Sendable {
     }
 
     private static func usable(
-        _ answer: Result<PatientAccess?, ExchangeReader.Fault>?, _ name: String
+        _ answer: Result<PatientAccess?, ExchangeReader.Fault>?, _ enrollment: Enrollment
     ) throws -> PatientAccess {
+        let name = enrollment.terms.name
         switch answer {
-        case nil, .failure(.unauthorized):
+        case nil where enrollment.state == .active:
+            throw ProblemReport(
+                code: .exchangeUnreachable,
+                message:
+                    "the exchange cannot be asked about the patient: the delivery does not run",
+                advice: "edge-gateway status says why; "
+                    + "if it is paused: edge-gateway destination resume \(name.shellWord)")
+        case .failure(.noToken(.notNow)):
+            throw ProblemReport(
+                code: .exchangeTrouble,
+                message:
+                    "the exchange cannot be asked about the patient: there is no access token now",
+                advice: "try again in a few minutes; if it goes on, edge-gateway status says why")
+        case nil, .failure(.noToken(.enrollAgain)), .failure(.unauthorized):
             throw ProblemReport(
                 code: .enrollAgain,
                 message: "\(name): the exchange refuses this gateway's credentials",

@@ -70,10 +70,14 @@ extension Delivery {
         case .entries(let entries)
         where !resolved.isEmpty || entries.contains(where: { $0.verdict.isHeld }): trouble = nil
         case .entries, .unclear, .unanswered, .throttled, .notSent:
-            trouble = Trouble(
-                since: trouble?.since ?? now - took,
-                attempts: (trouble?.attempts ?? 0) + 1)
+            fail(since: now - took)
         }
+    }
+
+    /// Counts an attempt that delivers nothing.
+    private mutating func fail(since began: Uptime) {
+        trouble = Trouble(
+            since: trouble?.since ?? began, attempts: (trouble?.attempts ?? 0) + 1)
     }
 
     /// Whether the last answer came quickly, whatever it said.
@@ -133,7 +137,9 @@ extension Delivery {
         guard activity == .checkingSilence else { return }
         activity = .none
         isSilent = !isOver
-        if isSilent { backOff(lookPause, now) }
+        guard isSilent else { return }
+        fail(since: now)
+        backOff(lookPause, now)
     }
 
     private mutating func judge(

@@ -231,6 +231,8 @@ public struct Delivery: Sendable {
         guard activity == .fetching else { return }
         if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
         shared.fetched(isEmpty: outcomes.isEmpty)
+        // Nothing waits for the destination any more.
+        if outcomes.isEmpty, self.patients.trial == nil { trouble = nil }
         activity = .none
         isBackingOff = false
         patientOf = patients

@@ -24,7 +24,7 @@ public actor DeliveryRunner {
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
     private var lastAnswer: String?
-    /// Why the last attempt delivered nothing. A look, or whatever else the destination does meanwhile, does not
+    /// Why the last attempt delivered nothing, or could not be made. Whatever else the destination does meanwhile does not
     /// change it.
     private var fault: String?
     private var faultAdvice: String?
@@ -131,6 +131,7 @@ public actor DeliveryRunner {
                 await settle()
             case .checkSilence:
                 let isOver = await destination.isSilenceOver()
+                if !isOver { await noteFault() }
                 delivery.checkedSilence(isOver: isOver, uptime)
             case .probe(let reason):
                 let isMended = await destination.isMended(reason)

@@ -124,8 +124,14 @@ import Testing
             return
         }
         #expect(delivery.step(.seconds(100)) == .checkSilence)
-        delivery.checkedSilence(isOver: true, .seconds(101))
-        #expect(delivery.step(.seconds(101)) == .fetch(limit: 100))
+        delivery.checkedSilence(isOver: false, .seconds(101))
+        #expect(delivery.trouble == .init(since: .seconds(50), attempts: 2))
+        #expect(delivery.step(.seconds(150)) == .checkSilence)
+        delivery.checkedSilence(isOver: true, .seconds(151))
+        #expect(delivery.step(.seconds(151)) == .fetch(limit: 100))
+        // What waited was given up meanwhile.
+        delivery.fetched([], hasMore: false, .seconds(152))
+        #expect(delivery.trouble == nil)
     }
 
     /// The connection was missing before, so that a wake ended every pause.

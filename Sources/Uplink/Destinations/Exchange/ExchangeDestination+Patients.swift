@@ -65,9 +65,11 @@ extension ExchangeDestination {
                 if case .known(let known) = attribution { knownAttributions[patient] = known }
             case .failure(.status(403)): found[patient] = .held(.wrongPatient)
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
+            case .failure(.noToken(let fault)):
+                lastFault = .noToken
+                return .stopped(fault.answer)
             case .failure(.unauthorized):
-                if let fault = await tokenFault() { return .stopped(fault.answer) }
-                lastFault = self.fault(.unauthorized)
+                lastFault = .noToken
                 return .stopped(.notSent(retryAt: nil))
             // The others do not wait for one whom the exchange cannot tell about while it works.
             case .failure(let fault) where await isOfOnePatient(fault, patient):
@@ -92,7 +94,7 @@ extension ExchangeDestination {
     /// Whether the exchange's own program answered. What stands before it has 502, 503 and 504.
     private static func isAnswer(_ fault: ExchangeReader.Fault) -> Bool {
         switch fault {
-        case .unauthorized, .transport, .redirect: false
+        case .unauthorized, .noToken, .transport, .redirect: false
         case .status(let status), .page(let status): status != 429 && !(502...504).contains(status)
         case .unreadable: true
         }
@@ -189,9 +191,9 @@ extension ExchangeDestination {
             isPersonKnown = true
             return nil
         case .success: return .held(.patientChanged, retryAt: nil)
-        case .failure(.unauthorized):
+        case .failure(.noToken(let fault)):
             lastFault = .noToken
-            return await tokenFault()?.answer ?? .notSent(retryAt: nil)
+            return fault.answer
         case .failure(.redirect(let redirect)):
             lastFault = .redirect(redirect)
             return .held(.moved, retryAt: nil)

@@ -295,7 +295,12 @@ public actor ExchangeDestination: Destination {
         _ question: @Sendable (Secret) async throws(ExchangeReader.Fault) -> Answer
     ) async -> Result<Answer, ExchangeReader.Fault> {
         for _ in 0..<2 {
-            guard let token = try? await tokens.token() else { return .failure(.unauthorized) }
+            let token: AccessToken
+            do {
+                token = try await tokens.token()
+            } catch {
+                return .failure(.noToken(error))
+            }
             do {
                 let answer = try await question(token.secret)
                 await tokens.accepted(token)
@@ -311,21 +316,22 @@ public actor ExchangeDestination: Destination {
 
     /// Whether the exchange answers a question for which it reads observations.
     public func isSilenceOver() async -> Bool {
-        let token: AccessToken
         do {
-            token = try await tokens.token()
+            let token = try await tokens.token()
+            do {
+                try await reader.checkObservations(below: fhirTarget, token: token.secret)
+            } catch {
+                lastFault = fault(error)
+                return false
+            }
         } catch .notNow {
+            lastFault = .noToken
             return false
         } catch {
             // Without an authorization nothing is sent, and a person shall learn that.
-            return true
         }
-        do {
-            try await reader.checkObservations(below: fhirTarget, token: token.secret)
-            return true
-        } catch {
-            return false
-        }
+        lastFault = nil
+        return true
     }
 
     /// Looks whether the reason of a hold seems gone, and learns what has changed.
@@ -350,16 +356,13 @@ public actor ExchangeDestination: Destination {
 
     /// Whether this gateway is no longer authorized: then a sample is tried, so that this becomes the reason.
     private func hasNoAuthorization() async -> Bool {
-        if case .enrollAgain = await tokenFault() { true } else { false }
-    }
-
-    /// Why there is no token; nil if there is one.
-    func tokenFault() async -> TokenFault? {
         do {
             _ = try await tokens.token()
-            return nil
+            return false
+        } catch .notNow {
+            return false
         } catch {
-            return error
+            return true
         }
     }
 
@@ -385,7 +388,7 @@ public actor ExchangeDestination: Destination {
 
     func fault(_ fault: ExchangeReader.Fault) -> DeliveryFault {
         switch fault {
-        case .unauthorized: .noToken
+        case .unauthorized, .noToken: .noToken
         case .status(let status): .answer(status: status, .document)
         case .redirect(let redirect): .redirect(redirect)
         case .page(let status): .answer(status: status, .page)

@@ -45,6 +45,32 @@ import Testing
         await delivery.exchange.stop()
     }
 
+    /// After a restart the exchange was only asked whether it answers, and `status` said well while nothing was delivered.
+    @Test(
+        arguments: [
+            (.token, "gives no access token"), (.read, "HTTP 503"),
+        ] as [(ExchangeRoute, String)])
+    func whatKeepsARestartedDeliveryFromAskingIsReported(
+        route: ExchangeRoute, words: String
+    ) async throws {
+        let delivery = try await DeliveryFixture(samples: 3)
+        // The token's time is over.
+        if route == .token { delivery.clock.advance(by: .seconds(1_300_000)) }
+        await delivery.exchange.inject(.status(503), on: [route], for: .untilCleared)
+        let start = delivery.clock.read().uptime
+        let runner = DeliveryRunner(
+            enrollment: delivery.enrollment, queue: delivery.queue,
+            destination: delivery.destination, clock: delivery.clock, logger: .quiet,
+            unansweredSince: start)
+        while delivery.clock.read().uptime < start + .seconds(120) {
+            delivery.clock.advance(to: await runner.advance())
+        }
+        let said = await runner.facts.lastingFault(at: delivery.clock.read().uptime)
+        #expect(said?.contains(words) == true, "\(said ?? "nothing")")
+        #expect(await delivery.exchange.storedCount(patient: 40001) == 0)
+        await delivery.exchange.stop()
+    }
+
     /// A look that was answered made the fault forgotten, and `status` well while nothing was taken.
     @Test(arguments: ["influx", "webhook"])
     func aServerThatTakesOnlyRequestsOfNothingIsReported(kind: String) async throws {

@@ -151,7 +151,7 @@ public struct Enroller: Sendable {
             return try await question()
         } catch {
             switch error {
-            case .unauthorized: throw .refused
+            case .unauthorized, .noToken: throw .refused
             case .status(let status) where status >= 500: throw .serverTrouble(status: status)
             case .redirect(let redirect): throw .redirected(redirect)
             case .status: throw .notAnExchange

@@ -6,6 +6,8 @@ public struct ExchangeReader: Sendable {
     public enum Fault: Error, Hashable, Sendable {
         /// The access token is not taken.
         case unauthorized
+        /// There is no access token to ask with.
+        case noToken(TokenFault)
         /// The exchange answered with this HTTP status.
         case status(Int)
         /// The exchange sends its clients elsewhere.
@@ -105,7 +107,8 @@ public struct ExchangeReader: Sendable {
     func checkObservations(below base: String, token: Secret) async throws(Fault) {
         let answer = try await ask(
             base + "Observation?_id=0&_count=1", token: token, Self.healthTimeout)
-        if [502, 503, 504].contains(answer.status) { throw .status(answer.status) }
+        guard [502, 503, 504].contains(answer.status) else { return }
+        throw answer.isDocument ? .status(answer.status) : .page(answer.status)
     }
 
     /// An exchange that takes longer to read one row is not healthy.
