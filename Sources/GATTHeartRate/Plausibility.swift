@@ -32,6 +32,11 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// Those of a rate that is none: a person's heart has no such rate.
     public static let withoutRate: Plausibility = [.zeroRate, .outOfRange]
 
+    /// The flags of a measurement that has no heart rate, where one without skin contact counts as having none, or not.
+    public static func withoutRate(needsContact: Bool) -> Plausibility {
+        needsContact ? withoutRate.union(.contactLost) : withoutRate
+    }
+
     /// Every flag there is.
     public static let all: Plausibility = [
         .contactLost, .zeroRate, .outOfRange, .frozenRR, .impossibleJump, .estimatedTime,

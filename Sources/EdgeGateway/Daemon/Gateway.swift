@@ -124,7 +124,8 @@ struct Gateway: Sendable {
         webEnrolling = WebEnrollmentService(enrolling: enrolling, page: page)
         erasing = EraseService(
             queue: queue, enrollments: enrollments, changes: enrollmentChanges,
-            deliveries: deliveries, stateDirectory: settings.stateDirectory, logger: logger)
+            recorder: recorder, deliveries: deliveries, stateDirectory: settings.stateDirectory,
+            logger: logger)
         destinationDetails = DestinationDetails(
             queue: queue, destinations: destinations, changes: enrollmentChanges, clock: clock)
         destinationService = DestinationService(
@@ -152,7 +153,7 @@ struct Gateway: Sendable {
         imports = ImportService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, session: importSession,
             logger: logger)
-        history = HistoryService(queue: queue, clock: clock)
+        history = HistoryService(queue: queue, recorder: recorder, clock: clock)
         sharing = ShareService(queue: queue, shares: shares, page: page)
         feed = LiveFeed(
             live: LiveService(queue: queue, central: central, recorder: recorder, clock: clock),

@@ -41,7 +41,8 @@ struct LiveService: Sendable {
         let now = clock.read().wall
         let from = (now - .seconds(60) * minutes).start(ofEach: bucket)
         let buckets = try await queue.heartRateChart(
-            sensor: sensor, from: from, until: max(now, from + .microseconds(1)), bucket: bucket)
+            sensor: sensor, from: from, until: max(now, from + .microseconds(1)), bucket: bucket,
+            needsContact: recorder.needsContact)
         let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
         return LiveHistoryReport(
             sensor: sensor, from: Date(from), until: Date(now),

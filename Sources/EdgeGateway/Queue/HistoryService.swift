@@ -1,10 +1,12 @@
 import Basics
 import Foundation
 import OfflineQueue
+import Recording
 
 /// The history of deliveries and of measurements.
 struct HistoryService: Sendable {
     let queue: SampleQueue
+    let recorder: Recorder
     let clock: any GatewayClock
 
     /// The latest requests of all deliveries, or of the one to a destination by its number, that ended between two
@@ -48,7 +50,7 @@ struct HistoryService: Sendable {
         for one in try await queue.sensors(includingForgotten: true)
         where sensor == nil || one.id == sensor {
             for hour in try await queue.hourlyHeartRate(
-                sensor: one.id, until: now, hours: hours)
+                sensor: one.id, until: now, hours: hours, needsContact: recorder.needsContact)
             {
                 reports.append(
                     HourReport(

@@ -6,9 +6,10 @@ extension SampleQueue {
     static let hour = Duration.seconds(3_600)
 
     /// Every heart rate of a sensor in a span of UTC, its time and how far that may be wrong, segment after segment; those of
-    /// frames that cannot be decoded, and rates of 0, are none.
+    /// frames that cannot be decoded, and those with a flag of `lacking`, are none.
     static func heartRates(
-        _ db: Database, sensor: Int64, in span: Range<UTC>, _ body: (UTC, UInt16, Duration?) -> Void
+        _ db: Database, sensor: Int64, in span: Range<UTC>, lacking: Plausibility,
+        _ body: (UTC, UInt16, Duration?) -> Void
     ) throws {
         let segments = try Row.fetchAll(
             db.cachedStatement(
@@ -29,7 +30,7 @@ extension SampleQueue {
                 segment: segment[0] ?? 0, last: segment[2] ?? 0, wallOffset: segment[3])
             try walk.rows(db, after: segment[1] ?? 0, in: span) { time, sample in
                 guard let measurement = try? HeartRateMeasurement(frame: sample.frame),
-                    Plausibility.judge(measurement).isDisjoint(with: .withoutRate)
+                    Plausibility.judge(measurement).isDisjoint(with: lacking)
                 else { return }
                 body(time, measurement.bpm, sample.timeUncertainty(clock))
             }

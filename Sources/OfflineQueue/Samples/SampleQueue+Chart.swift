@@ -39,11 +39,12 @@ extension SampleQueue {
     /// begin at multiples of it; those without samples are left out. Samples that only memory has
     /// are not in it.
     ///
-    /// An hour is read at a time, so that samples can be taken over in between.
+    /// An hour is read at a time, so that samples can be taken over in between. With `needsContact`, a rate without skin
+    /// contact is none.
     ///
     /// - Throws: ``QueueError`` `.invalidArgument` for a span or a bucket that is out of range.
     public func heartRateChart(
-        sensor: Int64, from: UTC, until: UTC, bucket: Duration
+        sensor: Int64, from: UTC, until: UTC, bucket: Duration, needsContact: Bool
     ) async throws(QueueError) -> [HeartRateBucket] {
         // The buckets are counted in whole microseconds, of which one has none if it is shorter.
         guard from >= .epoch, until > from, until <= UTCText.latest, bucket.microseconds > 0,
@@ -58,7 +59,10 @@ extension SampleQueue {
             let behind = min(until, next + Self.hour)
             let found = try read("read chart") { [next] db in
                 var found: [UTC: HeartRateBucket] = [:]
-                try Self.heartRates(db, sensor: sensor, in: next..<behind) { time, bpm, error in
+                try Self.heartRates(
+                    db, sensor: sensor, in: next..<behind,
+                    lacking: .withoutRate(needsContact: needsContact)
+                ) { time, bpm, error in
                     let start = time.start(ofEach: bucket)
                     found[start, default: HeartRateBucket(begin: start)].add(bpm, error)
                 }
@@ -79,7 +83,7 @@ extension SampleQueue {
     /// that end with the one `end` lies in. Whatever is still there counts, sent or not; what
     /// was pruned does not, so that it reaches as far back as ``QueueSettings/keepDelivered``.
     public func hourlyHeartRate(
-        sensor: Int64, until end: UTC, hours: Int = 24
+        sensor: Int64, until end: UTC, hours: Int = 24, needsContact: Bool
     ) async throws(QueueError) -> [HeartRateBucket] {
         guard (.epoch...UTCText.latest - Self.hour).contains(end) else {
             throw QueueError(.invalidArgument, "read history", "the time is out of range")
@@ -88,7 +92,7 @@ extension SampleQueue {
         let behind = end.start(ofEach: Self.hour) + Self.hour
         return try await heartRateChart(
             sensor: sensor, from: max(.epoch, behind - Self.hour * hours), until: behind,
-            bucket: Self.hour)
+            bucket: Self.hour, needsContact: needsContact)
     }
 }
 

@@ -30,18 +30,21 @@ struct HistoryTests {
         try await queue.settle(
             enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
         let hours = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: clock.read().wall)
+            sensor: worn.sensor.id, until: clock.read().wall, needsContact: true)
         #expect(hours.map(\.begin) == (0..<3).map { midnight + .seconds($0 * 3_600) })
         #expect(hours.map(\.count) == [120, 120, 120])
         #expect(hours.map(\.lowestBPM) == [60, 70, 80] && hours.map(\.highestBPM) == [70, 80, 90])
         #expect(hours.map(\.meanBPM) == [65, 75, 85])
         let second = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: midnight + .microseconds(7_199_999_999), hours: 1)
+            sensor: worn.sensor.id, until: midnight + .microseconds(7_199_999_999), hours: 1,
+            needsContact: true)
         #expect(second == [hours[1]])
         #expect(
-            try await queue.hourlyHeartRate(sensor: 99, until: midnight).isEmpty)
+            try await queue.hourlyHeartRate(sensor: 99, until: midnight, needsContact: true).isEmpty
+        )
         await #expect(throws: QueueError.self) {
-            try await queue.hourlyHeartRate(sensor: 1, until: UTC(microseconds: -1))
+            try await queue.hourlyHeartRate(
+                sensor: 1, until: UTC(microseconds: -1), needsContact: true)
         }
     }
 
@@ -62,12 +65,30 @@ struct HistoryTests {
         try await queue.flush()
         let now = clock.read().wall
         #expect(
-            try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now).isEmpty)
+            try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now, needsContact: true)
+                .isEmpty)
         clock.set { $0.isTrusted = true }
         try await queue.noteClock(clock.read())
         let hours = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: now)
+            sensor: worn.sensor.id, until: now, needsContact: true)
         #expect(hours.map(\.count) == [100] && hours.map(\.meanBPM) == [85])
+    }
+
+    /// Where contact is demanded, coverage counted such rates as missing, and the mean counted them.
+    @Test func aRateWithoutSkinContactCountsOnlyWhereNoneIsDemanded() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.append(
+            contentsOf: [[0x06, 60], [0x04, 200], [0x00, 80]].map { (frame: [UInt8]) in
+                clock.advance(seconds: 1)
+                return Arrival(sensorID: worn.sensor.id, at: clock.read(), frame: frame)
+            })
+        try await queue.flush()
+        for (needsContact, mean) in [(true, 70.0), (false, 340.0 / 3)] {
+            let hours = try await queue.hourlyHeartRate(
+                sensor: worn.sensor.id, until: clock.read().wall, needsContact: needsContact)
+            #expect(hours.map(\.meanBPM) == [mean])
+        }
     }
 
     /// Any hour agrees with looking at every sample.
@@ -86,7 +107,8 @@ struct HistoryTests {
         try await queue.flush()
         for index in 0...1 {
             let hours = try await queue.hourlyHeartRate(
-                sensor: worn[index].sensor.id, until: clock.read().wall, hours: 48)
+                sensor: worn[index].sensor.id, until: clock.read().wall, hours: 48,
+                needsContact: true)
             #expect(hours.count == counts[index].count)
             for hour in hours {
                 #expect(hour.count == counts[index][hour.begin])

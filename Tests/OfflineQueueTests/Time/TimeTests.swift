@@ -138,7 +138,7 @@ struct TimeTests {
             try await queue.samples().reversed().map(\.timeUncertainty)
                 == sent.map(\.timeUncertainty))
         let hour = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: midnight, hours: 1)
+            sensor: worn.sensor.id, until: midnight, hours: 1, needsContact: true)
         #expect(hour.map(\.timeUncertainty) == [.milliseconds(40_013)])
     }
 
