@@ -36,6 +36,10 @@ import Testing
             let moved = try await StandInExchange.start()
             try await fixture.eventually("waiting") { $0.balance.pending >= 4 }
             let link = await moved.invite(patient: TestWorld.patients[0])
+            // Who does not know of --moved learns of it.
+            let plain = try await fixture.command("enroll", "-", "--name", "new", input: link)
+            #expect(plain.contains("wait for e0") && plain.contains("--moved e0"), "\(plain)")
+            try await fixture.command("erase", "new", "--yes")
             let unasked = try await fixture.gateway.command(
                 ["enroll", "-", "--moved", "e0"], input: link)
             #expect(unasked.status == 2)

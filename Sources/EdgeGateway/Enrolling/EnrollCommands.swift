@@ -106,6 +106,23 @@ struct EnrollCommand: AsyncParsableCommand {
             let device = report.device.map { " as device \($0)" } ?? ""
             Terminal.print("  delivers \(report.code)\(device); next: edge-gateway scan")
         }
+        // It is stored, whatever can be said of the others.
+        let all: [EnrollmentReport] = (try? await daemon.client().get("/v1/enrollments")) ?? []
+        for line in Self.waitingElsewhere(all, beside: report) { Terminal.print(line) }
+    }
+
+    /// Enrollments of the same patient's number at other exchanges, for which samples wait: one may have moved.
+    static func waitingElsewhere(
+        _ all: [EnrollmentReport], beside new: EnrollmentReport
+    ) -> [String] {
+        all.filter {
+            $0.kind == "invitation" && $0.kind == new.kind && $0.patient == new.patient
+                && $0.exchange != new.exchange && $0.pending > 0
+        }.map {
+            "  note: \($0.pending.counted("sample waits", "samples wait")) for \($0.name), the same patient's "
+                + "number at \($0.exchange); if that exchange is now here: edge-gateway erase "
+                + "\(new.name.shellWord), then edge-gateway enroll LINK --moved \($0.name.shellWord)"
+        }
     }
 
     private func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
