@@ -56,8 +56,8 @@ struct Judge {
     private var frames: [[Frame]]
     private let frameIndex: [[[UInt8]: Int]]
     private var kept: [String: KeptSample] = [:]
-    /// Frames that a full store counts as refused or given up.
-    private var refused = 0
+    /// Frames that the store counts as refused or given up. One that is full soon forgets which they were.
+    private var givenUp = 0
 
     init(world: World, life: SimulatedGateway, state: URL) {
         self.world = world
@@ -102,8 +102,9 @@ struct Judge {
         else { return find("audit", "the store cannot be read") }
         for difference in audit.differences.prefix(5) { find("audit", difference) }
         if !audit.damaged.isEmpty { find("audit", "damaged: \(audit.damaged.prefix(5))") }
-        let full = LossReason.queueFull.rawValue
-        refused = (books.refused[full] ?? 0) + (books.dropped[full] ?? 0)
+        givenUp =
+            (books.refused[LossReason.queueFull.rawValue] ?? 0)
+            + books.dropped.values.reduce(0, +)
         if !books.isBalanced { find("audit", "the books do not balance: \(books)") }
         if books.pending > 0 || !books.held.isEmpty || books.buffered > 0 {
             find(
@@ -429,8 +430,9 @@ struct Judge {
             let hasErased = world.given.contains {
                 if case .erase = $0.command { $0.isOver } else { false }
             }
-            guard !hasErased, missing.count > refused else { return }
-            find("lost", "\(missing.count) frames, of which a full store counts \(refused)")
+            let listed = kept.values.count { $0.isListed }
+            guard !hasErased, missing.count > givenUp - listed else { return }
+            find("lost", "\(missing.count) frames, of which the store counts \(givenUp - listed)")
         }
         for words in missing { find("lost", words) }
     }
