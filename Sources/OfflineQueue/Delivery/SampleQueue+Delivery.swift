@@ -85,12 +85,11 @@ extension SampleQueue {
     /// The note stays until the store is closed after a request that was answered for certain, so that only the
     /// first request costs a commit. After a crash the samples rest once, whether or not a request was under way.
     public func beginRequest(enrollment: Int64) throws(QueueError) {
-        let uptime = clock.read().uptime
         let hasNote = try read("read request") { db in try Self.hasNote(db, enrollment) }
         if !hasNote {
-            try write("begin request") { [boot = run.boot] db in
-                try db.cachedStatement(sql: "INSERT INTO request VALUES (?, ?, ?)")
-                    .execute(arguments: [enrollment, boot, uptime])
+            try write("begin request") { db in
+                try db.cachedStatement(sql: "INSERT INTO request VALUES (?)")
+                    .execute(arguments: [enrollment])
             }
         }
         let before =

@@ -4,7 +4,6 @@ import GRDB
 /// The effect of one `settle` on one segment, checked against the rows before anything is written.
 struct Settlement {
     private let books: DeliveryBooks
-    private let cursor: Int64
     private let prunedThrough: Int64
     private let inOrder: [SettledSample]
     private let requeued: [SettledSample]
@@ -22,7 +21,6 @@ struct Settlement {
         }
         let cursor = try books.cursor(db)
         self.books = books
-        self.cursor = cursor
         prunedThrough =
             try Int64.fetchOne(
                 db.cachedStatement(sql: "SELECT pruned_through FROM segment WHERE id = ?"),

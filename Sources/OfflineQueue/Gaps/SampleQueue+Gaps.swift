@@ -57,9 +57,9 @@ extension SampleQueue {
                 FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
-            commits.wroteLedgers(uptime: uptime)
+            commits.fault = nil
         } catch {
-            commits.failed(error, uptime: uptime)
+            commits.fault = error
         }
     }
 

@@ -1,5 +1,3 @@
-import Basics
-
 /// A heart-rate sensor a technician made known.
 public struct Sensor: Sendable, Hashable, Identifiable {
     /// The store's number for it.
@@ -8,8 +6,6 @@ public struct Sensor: Sendable, Hashable, Identifiable {
     public let address: String
     /// The parts of it that may change.
     public var details: SensorDetails
-    /// When it was paired; nil if the clock was not trusted then.
-    public let paired: UTC?
     /// A forgotten sensor is not connected to; its samples and history stay.
     public let isForgotten: Bool
 }
@@ -73,12 +69,8 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
     public var terms: EnrollmentTerms
     /// Whether it is in force.
     public let state: State
-    /// When it was made; nil if the clock was not trusted then.
-    public let created: UTC?
     /// Why the whole delivery is held, or nil.
     public let holdReason: String?
-    /// Since when; nil if not held or if the clock was not trusted then.
-    public let holdSince: UTC?
 }
 
 /// The terms that were agreed at enrollment, or found out since.
@@ -153,10 +145,6 @@ public struct Assignment: Sendable, Hashable, Identifiable {
     public let enrollmentID: Int64?
     /// The patient of a practitioner's enrollment; nil: the enrollment's own patient.
     public let patient: String?
-    /// From when; nil while the clock of that boot is not trusted.
-    public let began: UTC?
-    /// Until when; nil while open, or while the clock of that boot is not trusted.
-    public let ended: UTC?
     /// Whether it goes on.
     public let isOpen: Bool
 

@@ -14,19 +14,16 @@ extension Database {
     }
 
     /// Makes a sensor known, or a forgotten one known again; its details are replaced either way.
-    func addSensor(
-        _ address: String, _ details: SensorDetails, wall: UTC?
-    ) throws -> Sensor {
+    func addSensor(_ address: String, _ details: SensorDetails) throws -> Sensor {
         let address = address.uppercased()
         guard (1...SampleQueue.textCharactersMax).contains(address.count) else {
             throw QueueError(.invalidArgument, "add sensor", "the address is empty or too long")
         }
         try execute(
             sql: """
-                INSERT INTO sensor (address, paired_wall_us) VALUES (?, ?)
-                ON CONFLICT (address) DO UPDATE SET is_forgotten = 0,
-                    paired_wall_us = iif(is_forgotten, excluded.paired_wall_us, paired_wall_us)
-                """, arguments: [address, wall])
+                INSERT INTO sensor (address) VALUES (?)
+                ON CONFLICT (address) DO UPDATE SET is_forgotten = 0
+                """, arguments: [address])
         let id = try Int64.fetchOne(
             self, sql: "SELECT id FROM sensor WHERE address = ?", arguments: [address])
         try setDetails(of: id ?? 0, details)
@@ -65,19 +62,15 @@ extension Database {
         return assignment
     }
 
-    /// The assignments for which `condition` holds; their times count only if trusted.
+    /// The assignments (`a`) for which `condition` holds.
     func assignments(
         where condition: String, _ arguments: StatementArguments = []
     ) throws -> [Assignment] {
         try Row.fetchAll(
             cachedStatement(
                 sql: """
-                    SELECT a.id, a.sensor, a.enrollment, a.patient, a.ended_boot IS NULL AS is_open,
-                        coalesce(a.began_wall_us, a.began_uptime_us + b.wall_offset_us) AS began,
-                        coalesce(a.ended_wall_us, a.ended_uptime_us + e.wall_offset_us) AS ended
+                    SELECT a.id, a.sensor, a.enrollment, a.patient, a.ended_boot IS NULL AS is_open
                     FROM assignment a
-                    JOIN boot b ON b.id = a.began_boot
-                    LEFT JOIN boot e ON e.id = a.ended_boot
                     WHERE \(condition) ORDER BY a.id
                     """), arguments: arguments
         ).map(Assignment.init(row:))
@@ -181,7 +174,6 @@ extension Sensor {
             bodyLocation: (row["body_location"] as Int64?).flatMap(UInt8.init(exactly:)),
             manufacturer: row["manufacturer"], model: row["model"], firmware: row["firmware"],
             serial: row["serial"])
-        paired = row["paired_wall_us"]
         isForgotten = row["is_forgotten"] ?? false
     }
 }
@@ -205,9 +197,7 @@ extension Enrollment {
         terms.isDeviceChosen = row["device_is_chosen"] ?? false
         // An unknown word cannot be a licence to send.
         state = State(rawValue: row["state"] ?? "") ?? .enrollAgain
-        created = row["created_wall_us"]
         holdReason = row["hold_reason"]
-        holdSince = row["hold_since_wall_us"]
     }
 }
 
@@ -217,8 +207,6 @@ extension Assignment {
         sensorID = row["sensor"] ?? 0
         enrollmentID = row["enrollment"]
         patient = row["patient"]
-        began = row["began"]
-        ended = row["ended"]
         isOpen = row["is_open"] ?? false
     }
 }

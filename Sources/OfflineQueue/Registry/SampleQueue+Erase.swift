@@ -168,8 +168,7 @@ extension SampleQueue {
         for sensor in sensors {
             try db.execute(
                 sql: """
-                    UPDATE sensor SET name = NULL, body_location = NULL, serial = NULL,
-                        paired_wall_us = NULL
+                    UPDATE sensor SET name = NULL, body_location = NULL, serial = NULL
                     WHERE id = ?1 AND is_forgotten = 1
                         AND NOT EXISTS (SELECT 1 FROM assignment WHERE sensor = ?1)
                     """, arguments: [sensor])

@@ -10,10 +10,7 @@ extension SampleQueue {
     public func addSensor(
         address: String, details: SensorDetails = SensorDetails()
     ) throws(QueueError) -> Sensor {
-        let wall = clock.read().trustedWall
-        return try write("add sensor") { db in
-            try db.addSensor(address, details, wall: wall)
-        }
+        try write("add sensor") { db in try db.addSensor(address, details) }
     }
 
     /// Notes that a sensor is known by another address from now on: bluetoothd uses the identity address
@@ -81,7 +78,6 @@ extension SampleQueue {
     public func enroll(
         _ terms: EnrollmentTerms, as id: Int64? = nil, hold: String? = nil
     ) throws(QueueError) -> Enrollment {
-        let wall = clock.read().trustedWall
         try flush(toBegin: terms)
         return try write("enroll") { [present] db in
             let taken = try Int64.fetchOne(
@@ -91,17 +87,14 @@ extension SampleQueue {
                 throw QueueError(.alreadySet, "enroll", "the name is taken")
             }
             let id = try id ?? db.nextNumber(of: "enrollment")
-            let held = hold == nil ? nil : wall
             let columns = terms.columns.map(\.key).joined(separator: ", ")
             let marks = terms.columns.map { _ in "?" }.joined(separator: ", ")
             try db.execute(
                 sql: """
-                    INSERT INTO enrollment (\(columns), state, created_wall_us, id, hold_reason,
-                        hold_since_wall_us)
-                    VALUES (\(marks), 'active', ?, ?, ?, ?)
+                    INSERT INTO enrollment (\(columns), state, id, hold_reason)
+                    VALUES (\(marks), 'active', ?, ?)
                     """,
-                arguments: StatementArguments(terms.columns.map(\.value))
-                    + [wall, id, hold?.bounded, held])
+                arguments: StatementArguments(terms.columns.map(\.value)) + [id, hold?.bounded])
             let added = db.lastInsertedRowID
             if terms.takesEveryStrap {
                 try db.addToOpenAssignments(added, present)
@@ -124,15 +117,12 @@ extension SampleQueue {
     public func renewEnrollment(
         _ id: Int64, terms: EnrollmentTerms, hold: String?
     ) throws(QueueError) {
-        let wall = clock.read().trustedWall
         try flush(toBegin: terms)
         try write("renew enrollment") { [present] db in
             try Self.update(db, id, terms, present)
             try db.execute(
-                sql: """
-                    UPDATE enrollment SET state = 'active', hold_reason = ?, hold_since_wall_us = ?
-                    WHERE id = ?
-                    """, arguments: [hold?.bounded, hold == nil ? nil : wall, id])
+                sql: "UPDATE enrollment SET state = 'active', hold_reason = ? WHERE id = ?",
+                arguments: [hold?.bounded, id])
         }
     }
 
@@ -177,15 +167,11 @@ extension SampleQueue {
     /// A hold is the books' word for the delivery's backlog. ``nextPending(enrollment:limit:of:)`` still
     /// answers, so that the delivery can probe whether the reason is gone.
     public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
-        let wall = clock.read().trustedWall
         try write("set hold") { db in
             _ = try db.enrollment(id)
             try db.execute(
-                sql: """
-                    UPDATE enrollment SET hold_reason = ?1,
-                        hold_since_wall_us = iif(hold_reason IS ?1, hold_since_wall_us, ?2)
-                    WHERE id = ?3
-                    """, arguments: [reason?.bounded, reason == nil ? nil : wall, id])
+                sql: "UPDATE enrollment SET hold_reason = ? WHERE id = ?",
+                arguments: [reason?.bounded, id])
         }
     }
 
@@ -206,8 +192,7 @@ extension SampleQueue {
         address: String, details: SensorDetails, enrollment: Int64?, patient: String? = nil,
         also further: [Int64] = [], since: Uptime? = nil, insteadOf known: Int64? = nil
     ) throws(QueueError) -> (Sensor, Assignment) {
-        let wall = clock.read().trustedWall
-        return try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
+        try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
             let open = try Int64.fetchOne(
                 db,
                 sql: """
@@ -218,7 +203,7 @@ extension SampleQueue {
                 throw QueueError(
                     .strapChanged, "pair sensor", "the strap was paired or forgotten meanwhile")
             }
-            return try db.addSensor(address, details, wall: wall)
+            return try db.addSensor(address, details)
         }
     }
 

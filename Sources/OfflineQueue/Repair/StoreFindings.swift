@@ -3,8 +3,6 @@ import GRDB
 
 /// A store whose files were gone.
 public struct MissingStore: Sendable, Hashable {
-    /// When it was noticed, by the wall clock, trusted or not.
-    public let at: UTC
     /// In what way.
     public let detail: String
     /// Whether all of it was carried into new files: the program still had the old ones open.
@@ -28,13 +26,10 @@ struct StoreFindings: Sendable, Hashable {
         missing = try Row.fetchOne(
             db,
             sql: """
-                SELECT at_wall_us, detail, is_carried FROM missing_store
+                SELECT detail, is_carried FROM missing_store
                 WHERE is_acknowledged = 0 ORDER BY at_wall_us DESC LIMIT 1
                 """
-        ).map { row in
-            MissingStore(
-                at: row[0] ?? .epoch, detail: row[1] ?? "", isCarried: row[2] ?? false)
-        }
+        ).map { row in MissingStore(detail: row[0] ?? "", isCarried: row[1] ?? false) }
     }
 
     static func insertMissing(

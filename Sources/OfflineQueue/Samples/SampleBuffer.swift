@@ -10,8 +10,6 @@ struct SampleBuffer: Sendable {
     private(set) var copies: [Int64: Int] = [:]
     /// Frames that were refused in this run, here or by the store.
     private(set) var refusedCount = 0
-    /// Uptime of the last frame that was taken or refused.
-    private(set) var takenUptime: Uptime?
     private var group: GroupCommit
 
     /// The content of one transaction.
@@ -43,7 +41,6 @@ struct SampleBuffer: Sendable {
 
     /// Takes a frame; false, and counted as refused, if `max` wait already.
     mutating func take(_ arrival: Arrival, max: Int) -> Bool {
-        takenUptime = arrival.uptime
         guard arrivals.count < max else {
             note(refusals: 1, of: arrival.sensorID)
             return false

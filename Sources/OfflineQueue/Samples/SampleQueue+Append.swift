@@ -99,11 +99,11 @@ extension SampleQueue {
             repeat { try commitChunk(uptime: uptime) } while !buffer.isEmpty
         } catch {
             note(error, rowsOnly: true)
-            commits.failed(error, uptime: uptime)
+            commits.fault = error
             buffer.commitFailed(uptime: uptime)
             throw error
         }
-        commits.worked()
+        commits.fault = nil
         commitHandler?()
     }
 
@@ -145,6 +145,6 @@ extension SampleQueue {
         run.adopt(bootClock)
         deliveries.lent.drop(done.dropped)
         buffer.committed(chunk, unstored: done.unstored)
-        commits.stored(isFull: done.isFull, uptime: clock.read().uptime)
+        commits.isFull = done.isFull
     }
 }

@@ -93,12 +93,12 @@ extension SampleQueue {
         do throws(QueueError) {
             try store.prepareReturn()
             try begin(uptime: uptime)
-            commits.worked()
+            commits.fault = nil
             buffer.restartGroup()
         } catch {
             if !isExplained(error) { repair.note(error, at: uptime) }
             store.stayAbsent(Absence(error, uptime: uptime))
-            commits.failed(error, uptime: uptime)
+            commits.fault = error
         }
     }
 
@@ -154,11 +154,11 @@ extension SampleQueue {
             try write("report missing store") { db in
                 try StoreFindings.insertMissing(db, at: wall, detail, isCarried: true)
             }
-            repair.findings.missing = MissingStore(at: wall, detail: detail, isCarried: true)
+            repair.findings.missing = MissingStore(detail: detail, isCarried: true)
         } catch {
             // Tried again in a minute; the open files take what comes meanwhile.
             repair.findings.missing = MissingStore(
-                at: wall, detail: "\(detail); \(error.cause)", isCarried: false)
+                detail: "\(detail); \(error.cause)", isCarried: false)
         }
     }
 }

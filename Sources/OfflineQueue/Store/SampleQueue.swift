@@ -129,8 +129,6 @@ public actor SampleQueue {
     let settings: QueueSettings
     var store: StoreConnection
     var run: CurrentRun
-    /// The nonce this run's identities are made of.
-    public nonisolated let runNonce: UInt64
     var buffer: SampleBuffer
     /// When ``tend()`` is called again; nil before its first call.
     var nextTend: Uptime?
@@ -172,7 +170,6 @@ public actor SampleQueue {
         let started = clock.read()
         var run = CurrentRun(
             bootID: bootID, started: started, nonce: SampleIdentity.newNonce(seed: seed))
-        runNonce = run.nonce
         buffer = SampleBuffer(settings)
         let opening = StoreOpening(
             path: path, settings: settings, started: started, bootID: bootID, nonce: run.nonce)
@@ -198,7 +195,7 @@ public actor SampleQueue {
             store = try StoreConnection(
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,
                 pageCountMax: settings.pageCountMax, known)
-            commits.failed(error, uptime: uptime)
+            commits.fault = error
             let start: RunStart
             do {
                 start = try store.database.write { [nonce = run.nonce] db in

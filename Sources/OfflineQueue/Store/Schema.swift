@@ -86,7 +86,6 @@ enum Schema {
             model TEXT,
             firmware TEXT,
             serial TEXT,
-            paired_wall_us INTEGER,
             is_forgotten INTEGER NOT NULL DEFAULT 0
         ) STRICT;
 
@@ -110,9 +109,7 @@ enum Schema {
             takes_every_strap INTEGER NOT NULL DEFAULT 0,
             keep_us INTEGER,
             state TEXT NOT NULL,
-            created_wall_us INTEGER,
-            hold_reason TEXT,
-            hold_since_wall_us INTEGER
+            hold_reason TEXT
         ) STRICT;
 
         CREATE TABLE assignment (
@@ -281,10 +278,8 @@ enum Schema {
         CREATE INDEX dead_letter_sent_as ON dead_letter(sent_as) WHERE sent_as IS NOT NULL;
 
         CREATE TABLE request (
-            enrollment INTEGER PRIMARY KEY REFERENCES enrollment(id),
-            boot INTEGER NOT NULL REFERENCES boot(id),
-            sent_uptime_us INTEGER NOT NULL
-        ) STRICT;
+            enrollment INTEGER NOT NULL PRIMARY KEY REFERENCES enrollment(id)
+        ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE upload (
             id INTEGER PRIMARY KEY,

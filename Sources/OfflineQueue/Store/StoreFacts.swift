@@ -4,8 +4,6 @@ import Basics
 public struct StoreFacts: Sendable, Hashable {
     /// Why the last commit failed, or nil if it did not.
     public var fault: QueueError?
-    /// Uptime of the first failure since the last success.
-    public var failingSince: Uptime?
     /// Whether the store is not open: what is asked is answered from what the sidecar knows.
     public var isAbsent: Bool
     /// While it is absent, how many samples it had, and when that was; nil if nobody knows.
@@ -16,12 +14,6 @@ public struct StoreFacts: Sendable, Hashable {
     public var isSalvaging: Bool
     /// Samples in memory and not yet on disk.
     public var buffered: Int
-    /// When the oldest of these arrived; nil if there is none.
-    var oldestBuffered: Uptime?
-    /// When the last frame was taken; nil if none was in this run.
-    public var taken: Uptime?
-    /// When something recorded was last written; nil if nothing was in this run.
-    public var committed: Uptime?
     /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
     /// The latest salvage of a broken store that was not acknowledged yet.
@@ -58,15 +50,11 @@ extension SampleQueue {
     /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
     public func health() -> StoreFacts {
         StoreFacts(
-            fault: commits.fault, failingSince: commits.failingSince,
-            isAbsent: store.absence != nil,
+            fault: commits.fault, isAbsent: store.absence != nil,
             lastKnown: store.absence == nil
                 ? nil : sidecar.newest.map { LastKnown(samples: $0.samples, at: $0.at) },
-            openings: store.openings,
-            isSalvaging: saving != nil,
-            buffered: buffer.arrivals.count,
-            oldestBuffered: buffer.arrivals.first?.uptime, taken: buffer.takenUptime,
-            committed: commits.committedUptime, refused: buffer.refusedCount,
+            openings: store.openings, isSalvaging: saving != nil,
+            buffered: buffer.arrivals.count, refused: buffer.refusedCount,
             salvage: repair.salvage, saved: saving?.carried ?? 0,
             damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
             sidecarFault: sidecar.fault, clockSteps: run.clock.steps,

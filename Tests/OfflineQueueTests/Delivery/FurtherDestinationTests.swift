@@ -232,7 +232,7 @@ struct FurtherDestinationTests {
         #expect(try await queue.balance(of: .enrollment(scene.elsewhere)) == before)
         #expect(try await queue.balance(of: .enrollment(scene.own)).delivered == 60)
         let rest = try await queue.deliverAll(scene.elsewhere)
-        let nonce = scene.queue.runNonce
+        let nonce = await scene.queue.run.nonce
         let expected = (22...60).map { SampleIdentity(runNonce: nonce, sample: $0).description }
         #expect(rest.map(\.uuid) == expected)
         #expect(try await queue.furtherDestinations(of: scene.assignment.id) == [scene.elsewhere])
@@ -247,6 +247,26 @@ struct FurtherDestinationTests {
         try await scene.queue.requeue(deadLetters: [1])
         let again = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 1)
         #expect(again.map(\.patient) == ["p-1"])
+    }
+
+    /// Nothing said that samples of a strap paired by invitation, which names no patient itself, are held at a
+    /// relay: they counted as pending.
+    @Test func samplesOfAnInvitationsHeldPatientAreHeldAtAFurtherDestination() async throws {
+        let scene = try await TwoDestinations(store, clock, beats: 3)
+        let (queue, relay) = (scene.queue, scene.elsewhere)
+        let enrollments = try await queue.enrollments()
+        #expect(scene.assignment.patient == nil)
+        let patient = try #require(scene.assignment.patient(among: enrollments))
+        await queue.setHolds(enrollment: relay, patients: [patient: "wrong-patient"])
+        #expect(try await queue.nextBatch(enrollment: relay, limit: 9).count == 3)
+        #expect(
+            try await queue.nextPending(enrollment: relay, limit: 9, of: .except([patient]))
+                .samples.isEmpty)
+        let balance = try await scene.balance(relay)
+        #expect(balance.held == ["wrong-patient": 3] && balance.pending == 0)
+        #expect(try await queue.totals().pending[relay] ?? 0 == 0)
+        #expect(try await scene.balance(scene.own).pending == 3)
+        #expect(try await queue.totals().pending[scene.own] == 3)
     }
 
     @Test func sqliteItselfKeepsARowThatADestinationWaitsFor() async throws {
@@ -282,9 +302,11 @@ struct FurtherDestinationTests {
         #expect(totals.received == [scene.assignment.sensorID: 5] && totals.dead == 1)
         #expect(totals.settled == [scene.own: 5, scene.elsewhere: 1])
         #expect(totals.pending == [scene.own: 0, scene.elsewhere: 4])
-        #expect(try await scene.queue.waiting(enrollment: scene.own).count == 0)
-        let waiting = try await scene.queue.waiting(enrollment: scene.elsewhere)
-        #expect(waiting.count == 4 && waiting.oldest == ManualClock.midnight + .seconds(1))
+        let own = try await scene.balance(scene.own)
+        #expect(own.pending == 0 && own.oldestUnsent == nil)
+        let further = try await scene.balance(scene.elsewhere)
+        #expect(further.pending == 4)
+        #expect(further.oldestUnsent == ManualClock.midnight + .seconds(1))
         #expect(
             try await scene.queue.nextRanges(
                 enrollment: scene.elsewhere, perSegment: 3, limit: 10

@@ -191,10 +191,7 @@ struct RegistryTests {
         try await queue.flush()
         let delivery = worn.enrollment.id
         try await queue.setHold(enrollment: delivery, reason: "no-consent")
-        let since = try await queue.enrollments().first?.holdSince
-        clock.advance(seconds: 60)
-        try await queue.setHold(enrollment: delivery, reason: "no-consent")
-        #expect(try await queue.enrollments().first?.holdSince == since)
+        #expect(try await queue.enrollments().first?.holdReason == "no-consent")
         #expect(try await queue.balance().held == ["no-consent": 1])
         #expect(try await queue.balance(of: .enrollment(delivery)).isBalanced)
         try await queue.setState(enrollment: delivery, .enrollAgain)
@@ -202,7 +199,41 @@ struct RegistryTests {
         try await queue.setState(enrollment: delivery, .active)
         try await queue.setHold(enrollment: delivery, reason: nil)
         #expect(try await queue.balance().pending == 1)
-        #expect(try await queue.enrollments().first?.holdSince == nil)
+        #expect(try await queue.enrollments().first?.holdReason == nil)
+    }
+
+    @Test func samplesOfAHeldPatientAreHeld() async throws {
+        let ward = try await queue.enroll(.example("ward", patient: nil))
+        for (number, patient) in ["ada", "bob"].enumerated() {
+            let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)")
+            let assignment = try await queue.assign(
+                sensor: sensor.id, enrollment: ward.id, patient: patient)
+            for _ in 0...number { try await queue.beat(assignment, clock) }
+        }
+        try await queue.flush()
+        #expect(try await queue.balance(of: .enrollment(ward.id)).pending == 3)
+        await queue.setHolds(enrollment: ward.id, patients: ["ada": "no-consent"])
+        let balance = try await queue.balance(of: .enrollment(ward.id))
+        #expect(balance.pending == 2 && balance.held == ["no-consent": 1])
+    }
+
+    @Test func anEnrollmentIsRenewedAsAWholeOrNotAtAll() async throws {
+        #expect(try await queue.nextEnrollmentID() == 1)
+        let first = try await queue.enroll(.example("one", patient: "p"), as: 1, hold: "no-consent")
+        #expect(first.id == 1 && first.holdReason == "no-consent")
+        try await queue.setState(enrollment: 1, .enrollAgain)
+        var terms = first.terms
+        terms.device = "70008"
+        try await queue.renewEnrollment(1, terms: terms, hold: nil)
+        var stored = try #require(try await queue.enrollments().first)
+        #expect(stored.state == .active && stored.holdReason == nil && stored.terms == terms)
+        terms.patient = "q"
+        await #expect(throws: QueueError.self) {
+            try await queue.renewEnrollment(1, terms: terms, hold: "x")
+        }
+        stored = try #require(try await queue.enrollments().first)
+        #expect(stored.terms.patient == "p" && stored.holdReason == nil)
+        #expect(try await queue.nextEnrollmentID() == 2)
     }
 
     @Test func undecodableFramesAreKeptAndCounted() async throws {

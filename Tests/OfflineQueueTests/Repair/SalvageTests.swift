@@ -100,7 +100,7 @@ struct SalvageTests {
         #expect(try await queue.balance().isBalanced)
         #expect(try await queue.audit().isClean)
         // The run goes on, under its nonce, and what arrives is recorded.
-        let nonce = queue.runNonce
+        let nonce = await queue.run.nonce
         try await queue.beat(world.worn[0].assignment, bpm: 201, clock)
         try await queue.flush()
         let sent = try await world.deliverAll(queue)
@@ -436,7 +436,7 @@ struct SalvageTests {
         // A copy as a power cut leaves it: the file, and a log that the file does not know yet.
         let log = try Data(contentsOf: URL(fileURLWithPath: store.path + "-wal"))
         let file = try Data(contentsOf: url)
-        let nonce = queue.runNonce
+        let nonce = await queue.run.nonce
         try await queue.close()
         try file.write(to: url)
         try log.write(to: URL(fileURLWithPath: store.path + "-wal"))

@@ -152,7 +152,6 @@ struct StoreFaultTests {
         }
         var health = await queue.health()
         #expect(health.fault?.code == .diskFull && health.buffered == 300)
-        #expect(health.failingSince != nil)
         await #expect { try await queue.flush() } throws: {
             ($0 as? QueueError)?.code == .diskFull
         }

@@ -34,9 +34,6 @@ struct ClockTests {
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
         #expect(
             batch.map(\.time) == [57, 58, 59].map { ManualClock.midnight + .seconds($0) })
-        // The assignment's own times follow.
-        let assignment = try await queue.openAssignments().first
-        #expect(assignment?.began == ManualClock.midnight + .seconds(57))
     }
 
     @Test func aStepOfTheClockMovesNoSampleThatCameBeforeIt() async throws {
@@ -99,6 +96,18 @@ struct ClockTests {
         }
         balance = try await second.balance()
         #expect(balance.isBalanced && balance.held.isEmpty)
+    }
+
+    @Test func withoutATrustedClockSamplesCannotBeReleasedIntoAnotherAge() async throws {
+        let clock = ManualClock(isTrusted: false)
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let future = try #require(UTCText.time("2096-01-01T00:00:00.000000Z"))
+        await #expect(throws: QueueError.self) {
+            try await queue.release(bootID: "boot-1", wallOffset: future - .epoch)
+        }
     }
 
     /// `status` was well while they were held for ever: it asked only whether the clock is trusted now.

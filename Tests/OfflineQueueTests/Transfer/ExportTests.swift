@@ -239,7 +239,7 @@ struct ExportTests: TransferSuite {
         for bpm in UInt8(0)..<9 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
         var lines = try export(store)
-        let nonce = queue.runNonce
+        let nonce = await queue.run.nonce
         for index in lines.indices.dropFirst().dropLast() {
             let here = SampleIdentity(runNonce: nonce, sample: Int64(index)).description
             let later = SampleIdentity(runNonce: nonce, sample: Int64(index + 5)).description

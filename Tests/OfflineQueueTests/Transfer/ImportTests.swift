@@ -88,6 +88,60 @@ struct ImportTests: TransferSuite {
             try await queue.deliverAll(delivery).first?.time == .epoch + .seconds(1_796_000_100))
     }
 
+    /// A file of one waiting sample measured at `time`.
+    private func file(ofSampleAt time: String) throws -> String {
+        let uuid = SampleIdentity(runNonce: 7 << 32, sample: 1, kind: .heartRate).description
+        let lines = [
+            #"{"format":"edge-gateway-samples","version":1}"#,
+            #"{"uuid":"\#(uuid)","time":"\#(time)","boot":"b","uptime_us":5,"sensor":"A0","#
+                + #""assignment":1,"flags":0,"frame":"0048","state":"pending"}"#,
+            #"{"samples":1,"damaged":0}"#,
+        ]
+        return try file(lines, in: store)
+    }
+
+    @Test func theOldestSampleMayBeAnImportedOne() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        try await queue.importSamples(
+            from: file(ofSampleAt: "2026-11-01T08:00:00.000000Z"),
+            into: ImportTarget(enrollmentID: worn.enrollment.id))
+        let oldest = UTCText.time("2026-11-01T08:00:00.000000Z")
+        #expect(try await queue.balance().oldestUnsent == oldest)
+        #expect(
+            try await queue.balance(of: .enrollment(worn.enrollment.id)).oldestUnsent
+                == oldest)
+    }
+
+    @Test(arguments: [
+        ("1970-01-01T00:00:00.000000Z", false), ("2001-09-09T01:46:40.000000Z", false),
+        ("2009-12-31T23:59:59.999999Z", false), ("2010-01-01T00:00:00.000000Z", true),
+        ("2026-12-01T00:00:00.000000Z", true), ("2026-12-01T23:00:00.000000Z", true),
+        ("2026-12-02T01:00:00.000000Z", false), ("2096-01-01T00:00:00.000000Z", false),
+    ])
+    func samplesThatCannotHaveBeenMeasuredThenAreRefusedByTheirLine(
+        time: String, isTaken: Bool
+    ) async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let path = try file(ofSampleAt: time)
+        let target = ImportTarget(enrollmentID: worn.enrollment.id)
+        if isTaken {
+            #expect(try await queue.importSamples(from: path, into: target).added == 1)
+            return
+        }
+        await #expect {
+            try await queue.importSamples(from: path, into: target)
+        } throws: {
+            let text = "\($0)"
+            return ($0 as? QueueError)?.code == .invalidFile && text.contains("line 2:")
+                && text.contains(time.prefix(10)) && text.contains("before 2010-01-01")
+        }
+        #expect(try await queue.balance().stored == 0)
+    }
+
     @Test(arguments: [
         ("", 1), ("{\"format\":\"something\",\"version\":1}", 1),
         ("{\"format\":\"edge-gateway-samples\",\"version\":2}", 1),
