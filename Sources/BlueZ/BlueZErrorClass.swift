@@ -45,105 +45,89 @@ extension BlueZErrorClass {
     /// `src/gatt-client.c`.
     private static let notifyAcquired = "Notify acquired"
 
+    private static func byText(
+        _ texts: KeyValuePairs<BlueZErrorClass, [String]>
+    ) -> [String: BlueZErrorClass] {
+        Dictionary(
+            uniqueKeysWithValues: texts.flatMap { one in one.value.map { ($0, one.key) } })
+    }
+
     /// By error name. Source: BlueZ `src/error.c` and the D-Bus Specification.
-    static let names: [String: BlueZErrorClass] = [
-        "org.bluez.Error.InProgress": .busy,
-        "org.bluez.Error.Busy": .busy,
-        "org.bluez.Error.AlreadyConnected": .busy,
-        "org.bluez.Error.AlreadyExists": .busy,
-        "org.bluez.Error.NotReady": .notPowered,
-        "org.bluez.Error.Blocked": .notPowered,
-        "org.bluez.Error.NotConnected": .transientRadio,
-        "org.bluez.Error.ConnectionAttemptFailed": .transientRadio,
-        "org.bluez.Error.NotAvailable": .transientRadio,
-        "org.bluez.Error.DoesNotExist": .gone,
-        "org.bluez.Error.NoSuchAdapter": .gone,
-        "org.freedesktop.DBus.Error.UnknownObject": .gone,
-        "org.freedesktop.DBus.Error.UnknownInterface": .gone,
-        "org.freedesktop.DBus.Error.UnknownMethod": .gone,
-        "org.bluez.Error.AuthenticationFailed": .auth,
-        "org.bluez.Error.AuthenticationCanceled": .auth,
-        "org.bluez.Error.AuthenticationRejected": .auth,
-        "org.bluez.Error.AuthenticationTimeout": .auth,
-        "org.bluez.Error.NotAuthorized": .auth,
-        notPermitted: .permission,
-        "org.bluez.Error.NotSupported": .permission,
-        "org.bluez.Error.NotAcquired": .permission,
-        "org.bluez.Error.Rejected": .permission,
-        DBusFault.accessDenied: .denied,
-        "org.freedesktop.DBus.Error.AuthFailed": .denied,
-        "org.freedesktop.DBus.Error.ServiceUnknown": .daemon,
-        "org.freedesktop.DBus.Error.NameHasNoOwner": .daemon,
-        "org.freedesktop.DBus.Error.Timeout": .daemon,
-        "org.freedesktop.DBus.Error.TimedOut": .daemon,
-        "org.freedesktop.DBus.Error.NoServer": .daemon,
-        "org.freedesktop.DBus.Error.NoMemory": .daemon,
-        "org.freedesktop.DBus.Error.IOError": .daemon,
-        DBusFault.noReply: .daemon,
-        DBusFault.disconnected: .daemon,
-        DBusFault.limitsExceeded: .daemon,
-        DBusFault.cancelled: .daemon,
-        DBusFault.stale: .daemon,
-    ]
+    static let names = byText([
+        .busy: [
+            "org.bluez.Error.InProgress", "org.bluez.Error.Busy",
+            "org.bluez.Error.AlreadyConnected", "org.bluez.Error.AlreadyExists",
+        ],
+        .notPowered: ["org.bluez.Error.NotReady", "org.bluez.Error.Blocked"],
+        .transientRadio: [
+            "org.bluez.Error.NotConnected", "org.bluez.Error.ConnectionAttemptFailed",
+            "org.bluez.Error.NotAvailable",
+        ],
+        .gone: [
+            "org.bluez.Error.DoesNotExist", "org.bluez.Error.NoSuchAdapter",
+            "org.freedesktop.DBus.Error.UnknownObject",
+            "org.freedesktop.DBus.Error.UnknownInterface",
+            "org.freedesktop.DBus.Error.UnknownMethod",
+        ],
+        .auth: [
+            "org.bluez.Error.AuthenticationFailed", "org.bluez.Error.AuthenticationCanceled",
+            "org.bluez.Error.AuthenticationRejected", "org.bluez.Error.AuthenticationTimeout",
+            "org.bluez.Error.NotAuthorized",
+        ],
+        .permission: [
+            notPermitted, "org.bluez.Error.NotSupported", "org.bluez.Error.NotAcquired",
+            "org.bluez.Error.Rejected",
+        ],
+        .denied: [DBusFault.accessDenied, "org.freedesktop.DBus.Error.AuthFailed"],
+        .daemon: [
+            "org.freedesktop.DBus.Error.ServiceUnknown",
+            "org.freedesktop.DBus.Error.NameHasNoOwner", "org.freedesktop.DBus.Error.Timeout",
+            "org.freedesktop.DBus.Error.TimedOut", "org.freedesktop.DBus.Error.NoServer",
+            "org.freedesktop.DBus.Error.NoMemory", "org.freedesktop.DBus.Error.IOError",
+            DBusFault.noReply, DBusFault.disconnected, DBusFault.limitsExceeded,
+            DBusFault.cancelled, DBusFault.stale,
+        ],
+    ])
 
     /// By the text of `org.bluez.Error.Failed` after `le-connection-`, and after `br-connection-` what
     /// concerns the adapter. Source: BlueZ `doc/errors.txt`, which keeps these stable for retry policies.
-    static let connectionTexts: [String: BlueZErrorClass] = [
-        "abort-by-local": .transientRadio,
-        "aborted-by-local": .transientRadio,
-        "abort-by-remote": .transientRadio,
-        "aborted-by-remote": .transientRadio,
-        "timeout": .transientRadio,
-        "page-timeout": .transientRadio,
-        "refused": .transientRadio,
-        "canceled": .transientRadio,
-        "link-layer-protocol-error": .transientRadio,
-        "lmp-protocol-error": .transientRadio,
-        "gatt-browsing": .transientRadio,
-        "sdp-search": .transientRadio,
-        "create-socket": .transientRadio,
-        "bad-socket": .transientRadio,
-        "unknown": .transientRadio,
-        "busy": .busy,
-        "already-connected": .busy,
-        "adapter-not-powered": .notPowered,
-        "concurrent-connection-limit": .slots,
-        "key-missing": .auth,
-        "profile-unavailable": .classic,
-        "memory-allocation": .daemon,
-        "not-supported": .permission,
-        "invalid-arguments": .permission,
-        "invalid-argument": .permission,
-    ]
+    static let connectionTexts = byText([
+        .transientRadio: [
+            "abort-by-local", "aborted-by-local", "abort-by-remote", "aborted-by-remote", "timeout",
+            "page-timeout", "refused", "canceled", "link-layer-protocol-error",
+            "lmp-protocol-error", "gatt-browsing", "sdp-search", "create-socket", "bad-socket",
+            "unknown",
+        ],
+        .busy: ["busy", "already-connected"],
+        .notPowered: ["adapter-not-powered"],
+        .slots: ["concurrent-connection-limit"],
+        .auth: ["key-missing"],
+        .classic: ["profile-unavailable"],
+        .daemon: ["memory-allocation"],
+        .permission: ["not-supported", "invalid-arguments", "invalid-argument"],
+    ])
 
     /// By other texts of `org.bluez.Error.Failed`: errno and ATT errors put into words.
-    static let otherTexts: [String: BlueZErrorClass] = [
-        "Software caused connection abort": .transientRadio,
-        "Connection timed out": .transientRadio,
-        "Connection refused": .transientRadio,
-        "Connection reset by peer": .transientRadio,
-        "Host is down": .transientRadio,
-        "Input/output error": .transientRadio,
-        "Transport endpoint is not connected": .transientRadio,
-        "Not connected": .transientRadio,
-        "Function not implemented": .transientRadio,
-        "Operation already in progress": .busy,
-        "Operation now in progress": .busy,
-        "Device or resource busy": .busy,
-        "Resource Not Ready": .notPowered,
-        "Network is down": .notPowered,
-        "No discovery started": .gone,
-        "No such device": .gone,
-        "Too many links": .slots,
-        "Operation failed with ATT error: 0x05": .auth,
-        "Operation failed with ATT error: 0x08": .auth,
-        "Operation failed with ATT error: 0x0c": .auth,
-        "Operation failed with ATT error: 0x0f": .auth,
-        "Operation failed with ATT error: 0x01": .cache,
-        "Operation failed with ATT error: 0x0a": .cache,
-        "Operation failed with ATT error: 0x0e": .transientRadio,
-        "Operation not permitted": .permission,
-    ]
+    static let otherTexts = byText([
+        .transientRadio: [
+            "Software caused connection abort", "Connection timed out", "Connection refused",
+            "Connection reset by peer", "Host is down", "Input/output error",
+            "Transport endpoint is not connected", "Not connected", "Function not implemented",
+            "Operation failed with ATT error: 0x0e",
+        ],
+        .busy: [
+            "Operation already in progress", "Operation now in progress", "Device or resource busy",
+        ],
+        .notPowered: ["Resource Not Ready", "Network is down"],
+        .gone: ["No discovery started", "No such device"],
+        .slots: ["Too many links"],
+        .auth: [
+            "Operation failed with ATT error: 0x05", "Operation failed with ATT error: 0x08",
+            "Operation failed with ATT error: 0x0c", "Operation failed with ATT error: 0x0f",
+        ],
+        .cache: ["Operation failed with ATT error: 0x01", "Operation failed with ATT error: 0x0a"],
+        .permission: ["Operation not permitted"],
+    ])
 
     private static func ofFailure(_ text: String) -> BlueZErrorClass {
         if text.hasPrefix("le-connection-") { return ofConnection(text) }

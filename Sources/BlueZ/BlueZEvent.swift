@@ -2,7 +2,7 @@ import Basics
 
 /// An event of org.bluez, or of the bus.
 public enum BlueZEvent: Sendable, Hashable {
-    case adapterAdded(Adapter)
+    /// An adapter appeared or changed.
     case adapterChanged(Adapter)
     case adapterRemoved(path: String, address: String)
     /// A device appeared or changed. `isSighting`: an advertisement was heard.

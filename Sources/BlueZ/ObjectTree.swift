@@ -152,7 +152,7 @@ struct ObjectTree {
             case Names.adapter:
                 let adapter = Self.make(Adapter(path: path), properties)
                 if Self.keep(adapter, at: path, in: &adapters) {
-                    events.append(.adapterAdded(adapter))
+                    events.append(.adapterChanged(adapter))
                 }
             case Names.device:
                 var device = Self.make(Device(path: path), properties)
@@ -165,7 +165,7 @@ struct ObjectTree {
                     events.append(.deviceChanged(device, isSighting: false))
                 }
             case Names.gattService:
-                _ = Self.keep(Self.make(Service(path: path), properties), at: path, in: &services)
+                _ = Self.keep(Self.make(Service(), properties), at: path, in: &services)
             case Names.characteristic:
                 let made = Self.make(Characteristic(path: path), properties)
                 _ = Self.keep(made, at: path, in: &characteristics)

@@ -99,11 +99,8 @@ public struct Characteristic: Sendable, Hashable {
 
 /// A GATT service (`org.bluez.GattService1`).
 struct Service: Sendable, Hashable {
-    let path: String
     var uuid = ""
     var device = ""
-
-    init(path: String) { self.path = path }
 }
 
 /// An object that is described by D-Bus properties.

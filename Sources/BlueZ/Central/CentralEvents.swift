@@ -64,8 +64,7 @@ extension Central {
     /// Takes anything but a notification; true if nothing came of it.
     private func take(_ event: BlueZEvent) -> Bool {
         switch event {
-        case .adapterAdded(let adapter): takeAdapter(adapter, isNew: true)
-        case .adapterChanged(let adapter): takeAdapter(adapter, isNew: false)
+        case .adapterChanged(let adapter): takeAdapter(adapter)
         case .adapterRemoved(let path, let address): loseAdapter(path, address)
         case .deviceChanged(let device, let isSighting):
             return takeDevice(device, isSighting: isSighting)
@@ -162,7 +161,7 @@ extension Central {
         return adapters.values.contains { isUsable($0.object) }
     }
 
-    private func takeAdapter(_ adapter: Adapter, isNew: Bool) {
+    private func takeAdapter(_ adapter: Adapter) {
         let before = adapters[adapter.path]?.object
         adapters[adapter.path, default: WatchedAdapter(object: adapter)].object = adapter
         mailbox.post([.adapter(adapter)])

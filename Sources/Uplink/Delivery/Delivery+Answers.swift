@@ -61,9 +61,8 @@ extension Delivery {
         return goOn(batch, resolved, now)
     }
 
-    /// Notes whether anything is delivered, for ``trouble`` and ``latestDelivery``.
+    /// Notes whether anything is delivered, for ``trouble``.
     private mutating func note(_ answer: DeliveryAnswer, _ resolved: [Resolved], _ now: Uptime) {
-        if resolved.contains(where: { $0.outcome == .delivered }) { latestDelivery = now }
         switch answer {
         case .malformed, .tooLarge: break
         case .held: trouble = nil

@@ -102,8 +102,6 @@ public struct Delivery: Sendable {
     var isTrial = false
     /// The present fault; nil after an attempt without one, and while samples are held.
     public internal(set) var trouble: Trouble?
-    /// When the destination last took a data point; nil if it has not since the start.
-    public internal(set) var latestDelivery: Uptime?
     /// How many data points are recorded in a second, as far as those fetched tell; 0 if they do not.
     var arrivalsPerSecond = 0.0
     /// How long the last request took.

@@ -10,11 +10,6 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var fault: String?
     /// The remedy, for a person, where the kind of destination does not say it.
     public var faultAdvice: String?
-    /// The result of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the
-    /// first.
-    public var lastAnswer: String?
-    /// When the destination last took a data point; nil if it has not since the start.
-    public var latestDelivery: Uptime?
     /// The parts that do not work there while samples are delivered, in words.
     public var partialFault: String?
     /// The outcome of the data points of each kind since the start.

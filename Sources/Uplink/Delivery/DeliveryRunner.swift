@@ -23,7 +23,6 @@ public actor DeliveryRunner {
     private let servesMany: Bool
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
-    private var lastAnswer: String?
     /// Why the last attempt delivered nothing, or could not be made. Whatever else the destination does meanwhile does not
     /// change it.
     private var fault: String?
@@ -76,7 +75,6 @@ public actor DeliveryRunner {
             return DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: fault,
                 faultAdvice: faultAdvice,
-                lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
                 partialFault: partialFault, dataPoints: books)
         }
     }
@@ -205,7 +203,6 @@ public actor DeliveryRunner {
         await noteFault()
         resolve(delivery.answered(answer, took: now - began, now))
         isAnswered = answer.isCertain
-        lastAnswer = answer.word
         if let word = answer.recordWord {
             requestRecord = UploadRecord(plan.samples(ofPoints: indices), outcome: word)
         }

@@ -67,8 +67,6 @@ extension DestinationKind {
 
 /// The code that a person's phone reads to pair a strap at a destination. It is a secret while it may be read.
 public struct PairingCode: Sendable, Hashable {
-    /// The strap.
-    public var sensorID: Int64
     /// The text of the QR code.
     public var text: String
     /// When it is too late to read it.

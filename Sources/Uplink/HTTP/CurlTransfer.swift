@@ -122,12 +122,8 @@ final class CurlTransfer {
 
     private func answer(_ easy: UnsafeMutableRawPointer, _ inflow: CurlInflow) -> HTTPAnswer {
         var status = 0
-        var elapsed: curl_off_t = 0
         _ = ccurl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
-        _ = ccurl_get_microseconds(easy, CURLINFO_TOTAL_TIME_T, &elapsed)
-        return HTTPAnswer(
-            status: status, fields: inflow.fields, body: inflow.body,
-            elapsed: .microseconds(Int64(elapsed)))
+        return HTTPAnswer(status: status, fields: inflow.fields, body: inflow.body)
     }
 }
 

@@ -79,18 +79,15 @@ public struct HTTPAnswer: Sendable, Hashable {
     public var fields: [String: String]
     /// The body.
     public var body: [UInt8]
-    /// How long the request took, connecting included.
-    public var elapsed: Duration
 
     /// An answer; what is left out was not in it.
     public init(
         status: Int, contentType: String? = nil, retryAfter: String? = nil, date: String? = nil,
-        fields: [String: String] = [:], body: [UInt8] = [], elapsed: Duration = .zero
+        fields: [String: String] = [:], body: [UInt8] = []
     ) {
         self.status = status
         self.fields = fields
         self.body = body
-        self.elapsed = elapsed
         for (name, value) in [
             ("content-type", contentType), ("retry-after", retryAfter), ("date", date),
         ] {

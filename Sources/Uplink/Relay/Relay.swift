@@ -24,7 +24,6 @@ public actor Relay {
         var reply: String
     }
 
-    private let settings: RelaySettings
     private let connection: NATSConnection
     private let table: @Sendable () async -> RelayTable
     let clock: any GatewayClock
@@ -67,7 +66,6 @@ public actor Relay {
         _ settings: RelaySettings, clock: any GatewayClock, logger: Logger,
         table: @escaping @Sendable () async -> RelayTable
     ) {
-        self.settings = settings
         self.table = table
         self.clock = clock
         self.logger = logger

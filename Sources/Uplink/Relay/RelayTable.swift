@@ -75,9 +75,6 @@ public struct RelayTable: Sendable, Hashable {
     /// Whether `text` is a gateway's name: it is one token of a subject.
     public static func isGateway(_ text: String) -> Bool {
         1...63 ~= text.utf8.count
-            && text.utf8.allSatisfy {
-                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
-                    || $0 == 0x5F
-            }
+            && text.utf8.allSatisfy { $0.isAlphanumeric || $0 == 0x2D || $0 == 0x5F }
     }
 }

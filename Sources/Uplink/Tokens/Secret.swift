@@ -1,3 +1,5 @@
+import Foundation
+
 /// A token, code or key that must not be printed by accident.
 ///
 /// Printing, interpolating or dumping it shows `<secret>`; the value itself is reached only by
@@ -32,4 +34,16 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
     public var debugDescription: String { "<secret>" }
     /// No children, so `dump` shows nothing either.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension Secret {
+    /// What a JSON Web Token says; nil if it is none. It is not verified: only its issuer relies on it.
+    func claims<Claims: Decodable>(_ type: Claims.Type) -> Claims? {
+        let parts = revealed.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3 else { return nil }
+        var payload = parts[1].replacing("-", with: "+").replacing("_", with: "/")
+        payload += String(repeating: "=", count: (4 - payload.count % 4) % 4)
+        return Data(base64Encoded: String(payload))
+            .flatMap { try? JSONDecoder().decode(type, from: $0) }
+    }
 }

@@ -62,8 +62,7 @@ public struct TokenSeal: Sendable {
     static func isSealed(_ contents: some Collection<UInt8>) -> Bool {
         !contents.isEmpty
             && contents.allSatisfy {
-                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2B
-                    || $0 == 0x2F || $0 == 0x3D || $0 == 0x0A
+                $0.isAlphanumeric || $0 == 0x2B || $0 == 0x2F || $0 == 0x3D || $0 == 0x0A
             }
     }
 

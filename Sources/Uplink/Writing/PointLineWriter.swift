@@ -35,19 +35,25 @@ struct PointLineWriter: Sendable {
         var json = JSONBytes()
         json.raw(#","sensor":{"id":"#)
         json.integer(Int(point.sensorID))
-        let details: [(StaticString, String?)] = [
-            (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
-            (#","firmware":"#, point.strap.firmware),
-        ]
-        for (name, value) in details {
-            guard let value else { continue }
-            json.raw(name)
-            json.string(String(value.prefix(DataPointWriter.datasheetLengthMax)))
-        }
+        json.details(of: point.strap, firmware: #","firmware":"#)
         json.raw(#"},"data_point":"#)
         let part = SensorPart(
             strap: point.strap, sensor: json.bytes, point: DataPointWriter(strap: point.strap))
         sensors[point.sensorID] = part
         return part
+    }
+}
+
+extension JSONBytes {
+    /// Appends what a strap says of itself to an object that has members already; `firmware`: the name of that member.
+    mutating func details(of strap: StrapDatasheet, firmware: StaticString) {
+        let details: [(StaticString, String?)] = [
+            (#","manufacturer":"#, strap.manufacturer), (#","model":"#, strap.model),
+            (firmware, strap.firmware),
+        ]
+        for case let (name, value?) in details {
+            raw(name)
+            string(String(value.prefix(DataPointWriter.datasheetLengthMax)))
+        }
     }
 }

@@ -287,10 +287,8 @@ import Testing
         drive.run(for: .seconds(100)) { _, _ in .unclear("502") }
         #expect(drive.delivery.trouble?.since == .seconds(1_000))
         #expect((drive.delivery.trouble?.attempts ?? 0) >= 2)
-        #expect(drive.delivery.latestDelivery == nil)
         drive.run { indices, _ in .stored(indices) }
         #expect(drive.delivery.trouble == nil)
-        #expect(drive.delivery.latestDelivery == drive.now)
         for answer in [
             DeliveryAnswer.notSent(retryAt: nil), .throttled(retryAfter: nil),
             .unanswered("timeout"), .entries([]),

@@ -87,7 +87,7 @@ public struct CloudCareKind: HTTPKind {
         json.string(Self.shortCode(device))
         json.raw("}")
         return PairingCode(
-            sensorID: sensorID, text: String(decoding: json.bytes, as: UTF8.self),
+            text: String(decoding: json.bytes, as: UTF8.self),
             expires: expires)
     }
 

@@ -145,10 +145,7 @@ public struct FHIRKind: HTTPKind {
         guard text.hasPrefix(type + "/") else { return false }
         let id = text.dropFirst(type.count + 1).utf8
         return 1...64 ~= id.count
-            && id.allSatisfy {
-                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
-                    || $0 == 0x2E
-            }
+            && id.allSatisfy { $0.isAlphanumeric || $0 == 0x2D || $0 == 0x2E }
     }
 
     public let patientIdentity: PatientIdentity

@@ -101,17 +101,8 @@ enum FirebaseUser {
     /// The user's identifier; nil if the token has none that could stand in a path. The token is not verified:
     /// it came from the server it is sent to.
     static func id(ofToken token: Secret) -> String? {
-        let parts = token.revealed.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3 else { return nil }
-        var payload = parts[1].replacing("-", with: "+").replacing("_", with: "/")
-        payload += String(repeating: "=", count: (4 - payload.count % 4) % 4)
-        let claims = Data(base64Encoded: String(payload))
-            .flatMap { try? JSONDecoder().decode(Claims.self, from: $0) }
-        guard let id = claims?.sub, 1...128 ~= id.utf8.count,
-            id.utf8.allSatisfy({
-                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
-                    || $0 == 0x5F
-            })
+        guard let id = token.claims(Claims.self)?.sub, 1...128 ~= id.utf8.count,
+            id.utf8.allSatisfy({ $0.isAlphanumeric || $0 == 0x2D || $0 == 0x5F })
         else { return nil }
         return id
     }

@@ -111,10 +111,7 @@ public struct FirebaseKind: DestinationKind {
 
     /// At least 128 bits, if it was drawn at random.
     static func isShareID(_ id: String) -> Bool {
-        22...64 ~= id.utf8.count
-            && id.utf8.allSatisfy {
-                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0
-            }
+        22...64 ~= id.utf8.count && id.utf8.allSatisfy(\.isAlphanumeric)
     }
 
     /// The resource name of a database of Firestore, at the end of its address's path.

@@ -225,15 +225,7 @@ struct MQTTWriter: Sendable {
         json.raw(#"],"name":"#)
         json.string(
             "\(topics.gateway) \(names?[point.sensorID] ?? "strap \(point.sensorID)")")
-        let details: [(StaticString, String?)] = [
-            (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
-            (#","sw_version":"#, point.strap.firmware),
-        ]
-        for (name, value) in details {
-            guard let value else { continue }
-            json.raw(name)
-            json.string(String(value.prefix(DataPointWriter.datasheetLengthMax)))
-        }
+        json.details(of: point.strap, firmware: #","sw_version":"#)
         json.raw(#"},"origin":{"name":"EdgeGateway"}}"#)
         return MQTTMessage(
             topic: topics.discovery(point.sensorID), payload: json.bytes, isRetained: true)

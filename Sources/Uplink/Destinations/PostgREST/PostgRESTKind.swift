@@ -92,14 +92,8 @@ public struct PostgRESTKind: HTTPKind {
     /// token.
     private static func ownsTheDatabase(_ key: Secret) -> Bool {
         if key.revealed.hasPrefix("sb_secret_") { return true }
-        let parts = key.revealed.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3 else { return false }
-        var payload = parts[1].replacing("-", with: "+").replacing("_", with: "/")
-        payload += String(repeating: "=", count: (4 - payload.count % 4) % 4)
         struct Claims: Decodable { var role: String? }
-        let claims = Data(base64Encoded: String(payload))
-            .flatMap { try? JSONDecoder().decode(Claims.self, from: $0) }
-        return claims?.role == "service_role"
+        return key.claims(Claims.self)?.role == "service_role"
     }
 
     public var tokenHost: String { auth.origin.host }

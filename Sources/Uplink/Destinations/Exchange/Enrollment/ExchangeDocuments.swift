@@ -41,11 +41,7 @@ struct FlexibleID: Decodable, Hashable {
             text = try container.decode(String.self)
         }
         // It becomes part of a path and of a FHIR reference (R5 §2.1.28.0.1: id).
-        let isID = text.utf8.allSatisfy {
-            0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
-                || $0 == 0x2E
-        }
-        guard isID, 1...64 ~= text.utf8.count else {
+        guard PatientAccess.isPatientID(text) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "not an id")
         }
     }

@@ -67,7 +67,7 @@ public enum InvitationLink: Sendable, Hashable {
     private var hidesAnother: Bool {
         guard case .token(let authority, _) = self else { return false }
         return authority.split(separator: "_").dropFirst().contains {
-            $0.utf8.prefix(while: Self.isAlphanumeric).count >= Self.tokenLength
+            $0.utf8.prefix(while: \.isAlphanumeric).count >= Self.tokenLength
         }
     }
 
@@ -104,7 +104,7 @@ public enum InvitationLink: Sendable, Hashable {
         let end = piece.lastIndex { !".,;:!)>\"'”’»".contains($0) } ?? mark
         guard end > mark else { return nil }
         let token = piece[piece.index(after: mark)...end]
-        guard token.utf8.count == tokenLength, token.utf8.allSatisfy(isAlphanumeric),
+        guard token.utf8.count == tokenLength, token.utf8.allSatisfy(\.isAlphanumeric),
             isAuthority(authority)
         else { return nil }
         return .token(authority: String(authority), token: Secret(String(token)))
@@ -130,14 +130,7 @@ public enum InvitationLink: Sendable, Hashable {
 
     /// RFC 3986's unreserved characters, which is what identifiers, codes and verifiers are made of.
     private static func isOpaque(_ text: Substring) -> Bool {
-        !text.isEmpty
-            && text.utf8.allSatisfy {
-                isAlphanumeric($0) || $0 == 0x2D || $0 == 0x2E || $0 == 0x5F || $0 == 0x7E
-            }
-    }
-
-    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
-        0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte
+        !text.isEmpty && text.utf8.allSatisfy(\.isUnreserved)
     }
 }
 

@@ -100,10 +100,7 @@ extension PatientAccess {
     /// Whether `text` can be a patient's identifier at some destination: it becomes part of a path and of a FHIR reference
     /// (R5 §2.1.28.0.1: id, without the names that mean folders).
     public static func isPatientID(_ text: String) -> Bool {
-        let isID = text.utf8.allSatisfy {
-            0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
-                || $0 == 0x2E
-        }
+        let isID = text.utf8.allSatisfy { $0.isAlphanumeric || $0 == 0x2D || $0 == 0x2E }
         return isID && 1...64 ~= text.utf8.count && !text.utf8.allSatisfy { $0 == 0x2E }
     }
 
