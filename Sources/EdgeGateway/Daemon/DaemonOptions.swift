@@ -28,4 +28,10 @@ struct DaemonOptions: ParsableArguments {
     }
 
     func settings() throws -> Settings { try Settings.load(config) }
+
+    /// Prints the result of a command: the report as JSON if that was asked for, else the text.
+    func show(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
+        if json { return try Terminal.printJSON(report) }
+        Terminal.print(text())
+    }
 }

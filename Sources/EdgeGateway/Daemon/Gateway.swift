@@ -124,8 +124,7 @@ struct Gateway: Sendable {
         webEnrolling = WebEnrollmentService(enrolling: enrolling, page: page)
         erasing = EraseService(
             queue: queue, enrollments: enrollments, changes: enrollmentChanges,
-            recorder: recorder, deliveries: deliveries, stateDirectory: settings.stateDirectory,
-            logger: logger)
+            recorder: recorder, deliveries: deliveries, logger: logger)
         destinationDetails = DestinationDetails(
             queue: queue, destinations: destinations, changes: enrollmentChanges, clock: clock)
         destinationService = DestinationService(

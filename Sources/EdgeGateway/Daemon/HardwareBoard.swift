@@ -10,17 +10,17 @@ struct BoardTraits: Sendable {
     /// The first is there on every start, as far as one can tell.
     let hashes: [String]
 
-    init(hashes: [String]) { self.hashes = hashes }
+    /// The hash that people and fleets see of it; nil if the hardware carries nothing.
+    var id: String? { hashes.first.map { String($0.prefix(8)) } }
+}
 
+extension BoardTraits {
     /// Makers leave words ("to be filled by o.e.m."), zeros and one UUID where a number should be.
     private static func isOfOneBoard(_ text: String) -> Bool {
         let digits = text.filter { $0 != ":" && $0 != "-" }
         return digits.count >= 6 && !text.contains(" ") && digits.contains { $0 != "0" }
             && text != "03000200-0400-0500-0006-000700080009"
     }
-
-    /// The hash that people and fleets see of it; nil if the hardware carries nothing.
-    var id: String? { hashes.first.map { String($0.prefix(8)) } }
 
     init(
         tree: SystemTree = SystemTree(), controllers: [String] = Controller.list().0.map(\.address)

@@ -80,7 +80,6 @@ struct DestinationAddCommand: AsyncParsableCommand {
         let report: DestinationAddReport = try await ProgressLine.during("trying the destination") {
             try await client.post("/v1/destinations", request, timeout: Self.timeout)
         }
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(DestinationText.added(report))
+        try daemon.show(report, DestinationText.added(report))
     }
 }

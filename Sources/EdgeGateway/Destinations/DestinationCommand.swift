@@ -40,7 +40,9 @@ struct DestinationKindsCommand: ParsableCommand {
     var json = false
 
     func run() throws {
-        let chosen = try chosen()
+        let chosen = try CommandFailure.ofProblem { () throws(DestinationProblem) in
+            try kind.map { kind throws(DestinationProblem) in try DestinationRegistry.kind(kind) }
+        }
         if json {
             let kinds = chosen.map { [$0] } ?? DestinationRegistry.kinds
             return try Terminal.printJSON(kinds.map { DestinationKindReport($0) })
@@ -49,15 +51,6 @@ struct DestinationKindsCommand: ParsableCommand {
         Terminal.print(
             Terminal.table(
                 ["KIND", "SYSTEM"], DestinationRegistry.kinds.map { [$0.name, $0.summary] }))
-    }
-
-    private func chosen() throws -> (any DestinationKind.Type)? {
-        do {
-            return try kind.map { try DestinationRegistry.kind($0) }
-        } catch let problem as DestinationProblem {
-            throw CommandFailure(
-                exitCode: .wrongUsage, message: "\(problem.message)\n  \(problem.advice)")
-        }
     }
 
     static func text(_ kind: any DestinationKind.Type) -> String {
@@ -101,8 +94,7 @@ struct NamedDestination: ParsableArguments {
         let report: Report = try await client.post(
             path, DestinationRequest(name: try await client.destination(name).name),
             timeout: patience)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(words(report))
+        try daemon.show(report, words(report))
     }
 }
 
@@ -115,12 +107,11 @@ struct DestinationListCommand: AsyncParsableCommand {
 
     func run() async throws {
         let destinations: [DestinationReport] = try await daemon.client().get("/v1/destinations")
-        if daemon.json { return try Terminal.printJSON(destinations) }
-        if destinations.isEmpty {
-            return Terminal.print(
-                "no destinations yet: edge-gateway enroll LINK, or edge-gateway destination kinds")
-        }
-        Terminal.print(DestinationText.table(destinations))
+        try daemon.show(
+            destinations,
+            destinations.isEmpty
+                ? "no destinations yet: edge-gateway enroll LINK, or edge-gateway destination kinds"
+                : DestinationText.table(destinations))
     }
 }
 
@@ -233,8 +224,8 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
         let report: DestinationReport = try await client.post(
             "/v1/destinations/straps", request,
             timeout: .seconds(120))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "\(report.straps.counted("strap delivers", "straps deliver")) to \(report.name)")
     }
 }
@@ -302,10 +293,10 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
         let report: DestinationReport = try await client.post(
             "/v1/destinations/remove",
             DestinationRemoveRequest(name: name, undelivered: undelivered), timeout: .seconds(600))
-        if daemon.json { return try Terminal.printJSON(report) }
         let waiting = report.pending + report.dead
         let given = waiting > 0 ? "; \(waiting.counted("sample was", "samples were")) given up" : ""
-        Terminal.print(
+        try daemon.show(
+            report,
             "removed \(report.name), which has \(report.delivered.counted("sample"))\(given)")
     }
 }

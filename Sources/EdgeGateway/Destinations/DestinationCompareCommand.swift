@@ -32,11 +32,7 @@ struct DestinationCompareCommand: AsyncParsableCommand {
         let report: DestinationComparisonReport = try await client.post(
             "/v1/destinations/compare",
             DestinationCompareRequest(names: names, days: last?.days), timeout: .seconds(60))
-        if daemon.json {
-            try Terminal.printJSON(report)
-        } else {
-            Terminal.print(DestinationText.comparison(report))
-        }
+        try daemon.show(report, DestinationText.comparison(report))
         if !report.same { throw ExitCode(CommandExit.notWell.rawValue) }
     }
 }

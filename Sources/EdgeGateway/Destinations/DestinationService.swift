@@ -224,7 +224,7 @@ struct DestinationService: Sendable {
                 try await queue.check(removal)
                 let report = try await destinations.report(on: enrollment)
                 try await withdraw(enrollment, givesUp: givesUp)
-                try await erasing.remove(removal)
+                try await erasing.empty(removal)
                 return report
             } catch {
                 try? await changes.startDelivery(of: enrollment.id)

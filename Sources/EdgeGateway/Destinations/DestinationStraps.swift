@@ -79,11 +79,7 @@ struct DestinationStraps: Sendable {
             let address = try SensorAddress.checked(text)
             guard let sensor = sensors.first(where: { $0.address == address }),
                 let assignment = open.first(where: { $0.sensorID == sensor.id })
-            else {
-                throw ProblemReport(
-                    code: .unknownSensor, message: "no such strap is paired",
-                    advice: "edge-gateway straps lists them")
-            }
+            else { throw ProblemReport.unknownSensor }
             return assignment
         }
     }

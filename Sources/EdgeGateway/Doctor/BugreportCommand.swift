@@ -22,6 +22,8 @@ struct BugreportCommand: AsyncParsableCommand {
 
     /// The log's last lines: some days of a gateway that is well, some hours of one that is not.
     private static let logLines = 2_000
+    /// How far back gaps are listed, days.
+    private static let gapDays = 7
 
     @Option(
         help: ArgumentHelp(
@@ -34,12 +36,7 @@ struct BugreportCommand: AsyncParsableCommand {
     func run() async throws {
         let doctor = try await DoctorCommand.examine(daemon)
         let settings = try daemon.settings()
-        let client = try daemon.client(isExact: true)
-        let status: StatusReport? = try? await client.get("/v1/status")
-        let gaps: GapsReport? = try? await client.get("/v1/gaps?days=7")
-        let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
-        let alerts: [AlertReport]? = try? await client.get("/v1/alerts")
-        let redactor = Redactor(settings: settings, status: status, sensors: known, alerts: alerts)
+        let told = try await DaemonAnswers.ask(daemon, settings, gapDays: Self.gapDays)
         var text = "edge-gateway \(GatewayVersion.text), \(Terminal.time(Date())) UTC\n"
         func add(_ title: String, _ body: String) { text += "\n== \(title)\n\(body)\n" }
         let evidence = MachineEvidence(tree: SystemTree(), settings: settings)
@@ -49,9 +46,9 @@ struct BugreportCommand: AsyncParsableCommand {
             "settings",
             settings.listing.filter { !$0.key.name.hasPrefix("gateway.") }
                 .map { "\($0.key.name): \($0.value)" }.joined(separator: "\n"))
-        add("status", Self.json(status?.withoutPeople, redactor))
-        add("gaps", Self.json(gaps, redactor))
-        if status == nil {
+        add("status", Self.json(told.status?.withoutPeople, told.redactor))
+        add("gaps", Self.json(told.gaps, told.redactor))
+        if told.status == nil {
             add(
                 "note",
                 "the daemon did not answer: the log may still contain names and places that people typed"
@@ -63,10 +60,9 @@ struct BugreportCommand: AsyncParsableCommand {
             output ?? "edge-gateway-bugreport-\(Terminal.time(Date()).prefix(10)).txt"
         try GatewayFiles(settings: settings).check(path)
         let file = try OutputFile(path)
-        try file.write(Array(redactor.redact(text).utf8))
+        try file.write(Array(told.redactor.redact(text).utf8))
         try file.finish()
-        if daemon.json { return try Terminal.printJSON(BugreportReport(file: path)) }
-        Terminal.print("wrote \(path); read it before you send it")
+        try daemon.show(BugreportReport(file: path), "wrote \(path); read it before you send it")
     }
 
     /// A report with labels for names, before JSON escapes hide them.

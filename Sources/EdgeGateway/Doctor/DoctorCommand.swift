@@ -55,17 +55,12 @@ struct DoctorCommand: AsyncParsableCommand {
 
     private func machineReport(_ found: DoctorReport) async throws -> MachineReport {
         let settings = try daemon.settings()
-        let client = try daemon.client(isExact: true)
-        let status: StatusReport? = try? await client.get("/v1/status")
-        let gaps: GapsReport? = try? await client.get("/v1/gaps?days=\(MachineReport.gapDays)")
-        let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
-        let alerts: [AlertReport]? = try? await client.get("/v1/alerts")
+        let told = try await DaemonAnswers.ask(daemon, settings, gapDays: MachineReport.gapDays)
         return MachineReport(
             doctor: found,
             evidence: MachineEvidence(tree: SystemTree(), settings: settings),
-            kernelLog: Journal.text(["-k", "-b", "-o", "short-monotonic"]), status: status,
-            gaps: gaps,
-            redactor: Redactor(settings: settings, status: status, sensors: known, alerts: alerts))
+            kernelLog: Journal.text(["-k", "-b", "-o", "short-monotonic"]), status: told.status,
+            gaps: told.gaps, redactor: told.redactor)
     }
 
     static func examine(

@@ -43,8 +43,8 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
         let report: EnrollmentReport = try await client.post(
             "/v1/confirm-patient", ConfirmPatientRequest(enrollment: enrollment, patient: patient),
             timeout: .seconds(120))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "\(report.name): the patient is confirmed; its samples are delivered within a minute")
     }
 }
@@ -70,8 +70,8 @@ struct ConfirmBoardCommand: AsyncParsableCommand {
         try await Terminal.confirm("Publish under this gateway's name from this machine?", yes)
         let report: BoardReport = try await client.post(
             "/v1/confirm-board", [String: String](), timeout: .seconds(30))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             report.changed ? "the board is confirmed" : "the board is the one that it was")
     }
 }

@@ -210,9 +210,8 @@ struct EnrollmentService: Sendable {
 
     /// Takes the person whom the exchange names now for the one whom the patient's number meant before.
     func confirmPerson(_ request: ConfirmPatientRequest) async throws -> EnrollmentReport {
-        guard let enrollment = try await enrollments.named(request.enrollment),
-            enrollment.terms.kind != .destination
-        else {
+        let enrollment = try await enrollments.named(request.enrollment)
+        guard enrollment.terms.kind != .destination else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "this is not an enrollment at an exchange",
                 advice: "edge-gateway enrollments lists them")
@@ -233,7 +232,7 @@ struct EnrollmentService: Sendable {
         }
         try await changes.confirmPerson(request.patient, of: enrollment)
         let confirmed = try await enrollments.named(enrollment.terms.name)
-        return try await enrollments.report(on: confirmed ?? enrollment)
+        return try await enrollments.report(on: confirmed)
     }
 
     // MARK: - Without an invitation

@@ -8,18 +8,21 @@ struct Enrollments: Sendable {
     let queue: SampleQueue
     let deliveries: Deliveries
 
+    /// The enrollment of this name.
+    func named(_ name: String) async throws -> Enrollment {
+        guard let enrollment = try await queue.enrollments().named(name) else {
+            throw ProblemReport(
+                code: .unknownEnrollment, message: "there is no enrollment \(name)",
+                advice: "edge-gateway enrollments lists them")
+        }
+        return enrollment
+    }
+
     /// The enrollment of this name; the only one, or none, if there is no name. Destinations beside one
     /// are not meant where none is named.
-    func named(_ name: String?) async throws -> Enrollment? {
+    func meant(by name: String?) async throws -> Enrollment? {
+        if let name { return try await named(name) }
         let enrollments = try await queue.enrollments()
-        if let name {
-            guard let enrollment = enrollments.named(name) else {
-                throw ProblemReport(
-                    code: .unknownEnrollment, message: "there is no enrollment \(name)",
-                    advice: "edge-gateway enrollments lists them")
-            }
-            return enrollment
-        }
         let first = enrollments.filter { $0.terms.kind != .destination }
         if first.count == 1 { return first[0] }
         guard enrollments.count <= 1 else {

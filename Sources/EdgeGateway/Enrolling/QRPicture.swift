@@ -5,10 +5,10 @@ enum QRPicture {
     /// A reader wants this many light modules around it (ISO/IEC 18004 §6.3.8).
     private static let quietModules = 4
 
-    /// - Parameter isInverted: for terminals with light letters on a dark ground, which is what they are
-    ///   unless told otherwise: a dark module is then a blank.
+    /// The lines for terminals with light letters on a dark ground: a dark module is a blank.
+    ///
     /// - Returns: nil for a text that is too long to be one, and without libqrencode, which standard error says.
-    static func lines(_ text: String, isInverted: Bool = true) -> [String]? {
+    static func lines(_ text: String) -> [String]? {
         guard let code = cqrencode_text(text) else { return nil }
         defer { cqrencode_free(code) }
         let width = Int(code.pointee.width)
@@ -21,8 +21,8 @@ enum QRPicture {
         return stride(from: span.lowerBound, to: span.upperBound, by: 2).map { row in
             String(
                 span.map { column -> Character in
-                    let upper = isDark(row, column) != isInverted
-                    let lower = isDark(row + 1, column) != isInverted
+                    let upper = !isDark(row, column)
+                    let lower = !isDark(row + 1, column)
                     return upper ? (lower ? "█" : "▀") : (lower ? "▄" : " ")
                 })
         }

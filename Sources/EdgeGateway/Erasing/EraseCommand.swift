@@ -42,8 +42,7 @@ struct EraseCommand: AsyncParsableCommand {
                 EraseRequest(enrollment: enrollment, patient: patient, undelivered: undelivered),
                 timeout: Self.timeout)
         }
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(Self.text(report))
+        try daemon.show(report, Self.text(report))
     }
 
     static func text(_ report: EraseReport) -> String {

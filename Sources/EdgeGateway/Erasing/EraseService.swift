@@ -12,7 +12,6 @@ struct EraseService: Sendable {
     let changes: EnrollmentChanges
     let recorder: Recorder
     let deliveries: Deliveries
-    let stateDirectory: String
     let logger: Logger
 
     /// Erases a patient's samples and everything recorded about them; an enrollment for one patient goes with its
@@ -21,11 +20,7 @@ struct EraseService: Sendable {
     /// - Throws: ``ProblemReport`` while a strap records for the patient, or while samples wait, or may still come, that
     ///   were not given up.
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
-        guard let enrollment = try await enrollments.named(ask.enrollment) else {
-            throw ProblemReport(
-                code: .unknownEnrollment, message: "no enrollment has this name",
-                advice: "edge-gateway enrollments lists them")
-        }
+        let enrollment = try await enrollments.named(ask.enrollment)
         // An enrollment for one patient goes as a whole.
         let patient = ask.patient == enrollment.terms.patient ? nil : ask.patient
         let sensors = try await sensorsPutAway(by: patient, enrollment.id)
@@ -47,10 +42,6 @@ struct EraseService: Sendable {
             furtherUnsent: further.unsent, logEmptied: await emptyLog(),
             left: await leftBehind(by: enrollment))
     }
-
-    /// Takes a destination that owns no samples out of this machine: its row, its secrets and what waits for it. Its
-    /// caller has the turn (``EnrollmentChanges/alone(_:)``).
-    func remove(_ removal: Erasure) async throws { try await empty(removal) }
 
     /// The sensors that recorded for a patient, or for an enrollment.
     ///
@@ -75,8 +66,11 @@ struct EraseService: Sendable {
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
+    /// Erases samples from the store, or takes a destination that owns none out of this machine: its row, its secrets
+    /// and what waits for it. The caller has the turn (``EnrollmentChanges/alone(_:)``).
+    ///
     /// Stops the delivery meanwhile. If erasing fails, the delivery continues with what is left.
-    private func empty(_ erasure: Erasure) async throws {
+    func empty(_ erasure: Erasure) async throws {
         let before = try await queue.balance(of: erasure.scope).stored
         await deliveries.stop(erasure.enrollment)
         let file = changes.tokenFile(of: erasure.enrollment)

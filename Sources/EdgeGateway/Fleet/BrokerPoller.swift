@@ -6,26 +6,21 @@ import Uplink
 actor BrokerPoller: FleetSource {
     private let watch: BrokerWatch
     private let file: FleetMemoryFile?
-    private let now: @Sendable () -> Date
     private var memory: FleetMemory
     private var latest: FleetHostsReport?
     private var screen: BrokerScreen
 
     /// - Parameter file: where the memory is kept; nil: nowhere.
-    init(
-        _ watch: BrokerWatch, file: FleetMemoryFile?,
-        now: @escaping @Sendable () -> Date = { Date() }
-    ) {
+    init(_ watch: BrokerWatch, file: FleetMemoryFile?) {
         self.watch = watch
         self.file = file
-        self.now = now
         memory = file?.read() ?? FleetMemory()
         screen = BrokerScreen(place: watch.place, prefix: watch.prefix)
     }
 
     func report() async -> FleetHostsReport {
         guard var latest else { return await poll() }
-        latest.time = now()
+        latest.time = Date()
         return latest
     }
 
@@ -36,8 +31,9 @@ actor BrokerPoller: FleetSource {
         } catch {
             outcome = .failure(error)
         }
-        let report = screen.report(outcome, &memory, at: now())
-        memory.forget(at: now())
+        let now = Date()
+        let report = screen.report(outcome, &memory, at: now)
+        memory.forget(at: now)
         latest = report
         return report
     }

@@ -36,7 +36,7 @@ actor FleetPoller: FleetSource {
     /// Asks every gateway once. Who comes while they are asked waits for the same answers.
     func poll() async -> FleetHostsReport {
         if let round { return await round.value }
-        let asking = Task { note(await ask()) }
+        let asking = Task { note(await transports.ask(hosts, FleetReport.path)) }
         round = asking
         let report = await asking.value
         round = nil
@@ -60,8 +60,6 @@ actor FleetPoller: FleetSource {
     ///
     /// - Throws: ``CommandFailure`` if it cannot be written.
     func keep() throws { try file?.write(memory) }
-
-    private func ask() async -> [FleetAnswer] { await transports.ask(hosts, FleetReport.path) }
 }
 
 /// The transports that are not in use. Each has a thread and the authorities it read, so they are used again.

@@ -68,14 +68,14 @@ extension FleetMemory {
                     .sorted { $0.key < $1.key }
                     .map { (gateway: rows[$0.key].name, name: $0.value.name) }
                 let since = sharedSince?[strap.mark] ?? now
-                rows[index].add(FleetItem(strap, at: others, since: since), at: now)
+                rows[index].add(FleetItem(strap, at: others, since: since))
             }
         }
     }
 }
 
 extension FleetGateway {
-    fileprivate mutating func add(_ item: FleetItem, at now: Date) {
+    fileprivate mutating func add(_ item: FleetItem) {
         since = state == .well ? item.since : min(since, item.since)
         state = .notWell
         items.append(item)

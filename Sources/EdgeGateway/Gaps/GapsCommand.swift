@@ -40,8 +40,7 @@ struct GapsCommand: AsyncParsableCommand {
         }
         let report: GapsReport = try await client.get(path)
         if coverage { return try show(report.coverage) }
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(Self.text(report, daemon.times))
+        try daemon.show(report, Self.text(report, daemon.times))
     }
 
     /// - Throws: the exit code 1 if a day is below the target, or no day is known that could be judged by it.

@@ -129,7 +129,7 @@ actor LiveFeed {
 
     private func names(_ now: Uptime) async throws -> [Sensor] {
         if let sensors, now - sensors.made <= Self.namesAgeMax { return sensors.list }
-        let list = order.sorted(try await live.knownSensors(), by: \.label)
+        let list = order.sorted(try await live.queue.sensors(), by: \.label)
         sensors = (list, now)
         return list
     }

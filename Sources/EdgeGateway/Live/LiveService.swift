@@ -15,11 +15,6 @@ struct LiveService: Sendable {
     /// Whether a screen shows rates.
     func setWatched(_ isWatched: Bool) async { await central.setWatched(isWatched) }
 
-    /// The sensors that are recorded.
-    func knownSensors() async throws -> [Sensor] {
-        try await queue.sensors()
-    }
-
     /// These sensors, now. Reads memory only: clients ask several times a second.
     func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
         let recorded = await recorder.recorded

@@ -11,7 +11,7 @@ import ServiceLifecycle
 struct PageServer: ReopenedServer {
     /// Each viewer has a connection that stays, and opens one or two more for charts. One address may be that of
     /// a proxy, and cannot have all the same.
-    static let limits = ServerLimits(connectionsMax: 128, perPeerMax: 96)
+    private static let limits = ServerLimits(connectionsMax: 128, perPeerMax: 96)
     /// How long a browser keeps the token; a share may end earlier.
     private static let cookieLifetime = Duration.seconds(31 * 86_400)
     private static let cookieName = "edge-gateway"
@@ -24,9 +24,8 @@ struct PageServer: ReopenedServer {
     let gaps: GapService
     let webEnrolling: WebEnrollmentService
     let logger: Logger
-    let limits: ServerLimits
 
-    init(gateway: Gateway, limits: ServerLimits = Self.limits) {
+    init(gateway: Gateway) {
         settings = gateway.settings
         feed = gateway.feed
         viewers = gateway.viewers
@@ -35,7 +34,6 @@ struct PageServer: ReopenedServer {
         gaps = gateway.gaps
         webEnrolling = gateway.webEnrolling
         logger = gateway.logger
-        self.limits = limits
     }
 
     var name: ServerName { .page }
@@ -50,7 +48,7 @@ struct PageServer: ReopenedServer {
             isOpen: place.isLoopback, operatorToken: token,
             programs: try settings.programTokens(), shares: shares)
         return try ServerApplication.make(
-            routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
+            routes(place, access), at: .hostname(place.host, port: place.port), limits: Self.limits,
             logger: logger, onServing: onServing)
     }
 

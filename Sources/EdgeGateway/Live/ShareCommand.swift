@@ -36,8 +36,8 @@ struct ShareCommand: AsyncParsableCommand {
         if stop {
             let report: ShareStopReport = try await daemon.client().post(
                 "/v1/share/stop", [String: String](), timeout: .seconds(10))
-            if daemon.json { return try Terminal.printJSON(report) }
-            return Terminal.print(
+            return try daemon.show(
+                report,
                 report.stopped == 0 ? "there were no links" : "ended \(report.stopped)")
         }
         let client = try daemon.client()

@@ -19,11 +19,7 @@ struct ShareService: Sendable {
         var sensor: Sensor?
         if let address = ask.address {
             sensor = try await queue.sensors().first { $0.address == address.uppercased() }
-            guard sensor != nil else {
-                throw ProblemReport(
-                    code: .unknownSensor, message: "no such strap",
-                    advice: "edge-gateway straps lists them")
-            }
+            guard sensor != nil else { throw ProblemReport.unknownSensor }
         }
         let now = Date()
         let expires = now.addingTimeInterval(Double(ask.hours) * 3600)

@@ -1,6 +1,10 @@
 import BlueZ
 
 extension ProblemReport {
+    /// A strap that is asked for, and that is not there.
+    static let unknownSensor = ProblemReport(
+        code: .unknownSensor, message: "no such strap is paired",
+        advice: "edge-gateway straps lists them")
     /// The sensor asked for a code, and there was no terminal to ask on.
     static let passkeyNeeded = ProblemReport(
         code: .passkeyNeeded, message: "not paired: the strap wants a pairing code",

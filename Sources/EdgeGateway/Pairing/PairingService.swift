@@ -91,18 +91,14 @@ struct PairingService: Sendable {
         logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
         let notes = (try? await notes(about: sensor)) ?? []
         return await report(
-            sensor, enrollment, inspection, first: first, last: last, wanted.patient.notes + notes)
+            sensor, enrollment, first: first, last: last, wanted.patient.notes + notes)
     }
 
     /// Ends the assignment of a sensor and disconnects from it.
     func forget(address text: String) async throws -> SensorReport {
         let address = try SensorAddress.checked(text)
         guard let sensor = try await queue.sensors().first(where: { $0.address == address })
-        else {
-            throw ProblemReport(
-                code: .unknownSensor, message: "no such strap is paired",
-                advice: "edge-gateway straps lists them")
-        }
+        else { throw ProblemReport.unknownSensor }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
         // One whose new address the store has not taken is recorded under that.
@@ -142,7 +138,7 @@ struct PairingService: Sendable {
                 request.patient = request.patient ?? open.patient
             }
         }
-        let enrollment = try await enrollments.named(request.enrollment)
+        let enrollment = try await enrollments.meant(by: request.enrollment)
         let further = try await enrollments.destinations(named: request.destinations ?? [])
             .filter { $0.id != enrollment?.id }
         // Nobody is asked of a patient who stays: a lost bond is mended without a network, too.
@@ -265,8 +261,8 @@ struct PairingService: Sendable {
     }
 
     private func report(
-        _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection,
-        first: HeartRateMeasurement?, last: HeartRateMeasurement?, _ notesOfPatient: [String]
+        _ sensor: Sensor, _ enrollment: Enrollment?, first: HeartRateMeasurement?,
+        last: HeartRateMeasurement?, _ notesOfPatient: [String]
     ) async -> PairReport {
         var notes = notesOfPatient
         if first == nil, let last {

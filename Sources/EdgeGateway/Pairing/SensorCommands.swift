@@ -86,8 +86,8 @@ struct ForgetCommand: AsyncParsableCommand {
         let address = try await client.strap(strap).address
         let report: SensorReport = try await client.post(
             "/v1/forget", ForgetRequest(address: address), timeout: .seconds(60))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "forgot \(report.name) \(report.address); "
                 + report.pending.counted("stored sample still waits", "stored samples still wait")
                 + " for delivery")
@@ -103,12 +103,11 @@ struct StrapsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sensors: [SensorReport] = try await daemon.client().get("/v1/sensors")
-        if daemon.json { return try Terminal.printJSON(sensors) }
-        if sensors.isEmpty {
-            return Terminal.print(
-                "no straps yet: edge-gateway scan, then edge-gateway pair STRAP")
-        }
-        Terminal.print(Self.table(sensors))
+        try daemon.show(
+            sensors,
+            sensors.isEmpty
+                ? "no straps yet: edge-gateway scan, then edge-gateway pair STRAP"
+                : Self.table(sensors))
     }
 
     static func table(_ sensors: [SensorReport], columns: Int? = Terminal.columns) -> String {

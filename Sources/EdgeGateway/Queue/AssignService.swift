@@ -33,11 +33,7 @@ struct AssignService: Sendable {
     func assign(_ ask: AssignRequest) async throws -> AssignReport {
         let held = try await held(
             ask.assignment, ifBound: "edge-gateway queue assign lists those that have none")
-        guard let enrollment = try await enrollments.named(ask.enrollment) else {
-            throw ProblemReport(
-                code: .unknownEnrollment, message: "no enrollment has this name",
-                advice: "edge-gateway enrollments lists them")
-        }
+        let enrollment = try await enrollments.named(ask.enrollment)
         let name = enrollment.terms.name
         guard enrollment.state == .active else {
             throw ProblemReport(

@@ -70,8 +70,7 @@ struct HistoryCommand: AsyncParsableCommand {
             path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
         }
         let report: [HourReport] = try await client.get(path, timeout: .seconds(60))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.hours(report, daemon.times))
+        try daemon.show(report, QueueText.hours(report, daemon.times))
     }
 
     /// How many hours back, the current one included.

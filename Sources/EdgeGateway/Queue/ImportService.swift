@@ -17,7 +17,7 @@ struct ImportService: Sendable {
     /// - Throws: ``ProblemReport``; then nothing was stored, unless the store is full: what was taken
     ///   until then stays.
     func importSamples(_ ask: ImportRequest) async throws -> ImportReport {
-        guard let enrollment = try await enrollments.named(ask.enrollment) else {
+        guard let enrollment = try await enrollments.meant(by: ask.enrollment) else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "there is no enrollment to deliver them",
                 advice: "edge-gateway enroll LINK, then import again")

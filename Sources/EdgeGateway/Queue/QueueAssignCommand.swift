@@ -55,8 +55,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let all: [UnboundReport] = try await client.get("/v1/queue/assignments")
         guard let which, let asked = enrollment else {
-            if daemon.json { return try Terminal.printJSON(all) }
-            return Terminal.print(QueueText.unbound(all, daemon.times))
+            return try daemon.show(all, QueueText.unbound(all, daemon.times))
         }
         let samples = try await client.unbound(which, of: all, takesParts: !yes, daemon.times)
         let enrollment = try await client.enrollment(asked, takesParts: !yes)

@@ -29,11 +29,7 @@ struct QueueStatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         let report: QueueReport = try await daemon.client().get("/v1/queue")
-        if daemon.json {
-            try Terminal.printJSON(report)
-        } else {
-            Terminal.print(QueueText.status(report, daemon.times))
-        }
+        try daemon.show(report, QueueText.status(report, daemon.times))
         if report.full || !report.balance.balanced {
             throw ExitCode(CommandExit.notWell.rawValue)
         }
@@ -75,8 +71,7 @@ struct QueueListCommand: AsyncParsableCommand {
             path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
         }
         let report: SamplesReport = try await client.get(path)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.samples(report, daemon.times))
+        try daemon.show(report, QueueText.samples(report, daemon.times))
     }
 }
 
@@ -112,8 +107,8 @@ struct QueuePurgeCommand: AsyncParsableCommand {
         let report: PurgeReport = try await daemon.client().post(
             "/v1/queue/purge", PurgeRequest(olderThanHours: hours, dead: dead),
             timeout: Self.timeout)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "deleted \(report.delivered.counted("sample"))"
                 + (dead ? " and \(report.dead.counted("dead letter"))" : ""))
     }

@@ -30,8 +30,7 @@ struct DeadListCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let report: DeadLettersReport = try await client.get(
             try await client.deadLettersPath(limit: limit, destination))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.letters(report, daemon.times))
+        try daemon.show(report, QueueText.letters(report, daemon.times))
     }
 }
 
@@ -46,8 +45,7 @@ struct DeadShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let letter: DeadLetterReport = try await daemon.client().get("/v1/queue/dead/\(id)")
-        if daemon.json { return try Terminal.printJSON(letter) }
-        Terminal.print(QueueText.letter(letter, daemon.times))
+        try daemon.show(letter, QueueText.letter(letter, daemon.times))
     }
 }
 
@@ -85,8 +83,9 @@ struct DeadExportCommand: AsyncParsableCommand {
             path = "\(first)&before=\(last.id)"
         }
         try output.finish()
-        if daemon.json { return try Terminal.printJSON(SampleCountReport(samples: count)) }
-        Terminal.print("\(count.counted("dead letter is", "dead letters are")) in \(file)")
+        try daemon.show(
+            SampleCountReport(samples: count),
+            "\(count.counted("dead letter is", "dead letters are")) in \(file)")
     }
 }
 
@@ -139,8 +138,8 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let report: SampleCountReport = try await client.post(
             "/v1/queue/dead/requeue", try await choice.request(client), timeout: DeadChoice.timeout)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "\(report.samples.counted("sample waits", "samples wait")) for delivery again")
     }
 }
@@ -164,8 +163,8 @@ struct DeadPurgeCommand: AsyncParsableCommand {
         try await Terminal.confirm("Delete \(what)? The destination does not have them.", yes)
         let report: SampleCountReport = try await client.post(
             "/v1/queue/dead/purge", request, timeout: DeadChoice.timeout)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("deleted \(report.samples.counted("sample")), counted as dropped (purged)")
+        try daemon.show(
+            report, "deleted \(report.samples.counted("sample")), counted as dropped (purged)")
     }
 }
 

@@ -34,8 +34,8 @@ struct QueueDiscardCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await client.post(
             "/v1/queue/discard", DiscardRequest(assignment: samples.assignment),
             timeout: Self.timeout)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "gave up \(report.samples.counted("sample")), counted as dropped (discarded)")
     }
 

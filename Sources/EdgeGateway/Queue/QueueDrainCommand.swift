@@ -37,11 +37,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
             report = goal.report(on: try await client.get("/v1/queue") as QueueReport)
         }
         line = nil
-        if daemon.json {
-            try Terminal.printJSON(report)
-        } else {
-            Terminal.print((report.left > 0 ? "the time is over: " : "") + report.text)
-        }
+        try daemon.show(report, (report.left > 0 ? "the time is over: " : "") + report.text)
         if report.left > 0 || !report.held.isEmpty { throw ExitCode(CommandExit.notWell.rawValue) }
     }
 }

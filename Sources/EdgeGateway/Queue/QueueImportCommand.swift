@@ -55,8 +55,7 @@ struct QueueImportCommand: AsyncParsableCommand {
                 assignments: assignment.isEmpty ? nil : assignment,
                 without: without.isEmpty ? nil : without),
             timeout: Self.timeout)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(Self.text(report, daemon.times))
+        try daemon.show(report, Self.text(report, daemon.times))
     }
 
     /// Sends the file in parts; gives the name of the upload.

@@ -62,13 +62,12 @@ struct QueueRedeliverCommand: AsyncParsableCommand {
         }
         let extent = try await ask(countOnly: true)
         guard extent.samples > 0 else {
-            if daemon.json { return try Terminal.printJSON(extent) }
-            return Terminal.print(Self.nothing(extent, times))
+            return try daemon.show(extent, Self.nothing(extent, times))
         }
         try await Terminal.confirm(Self.question(extent, since: since, times), yes)
         let report = try await ask(countOnly: false)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "\(report.samples.counted("sample waits", "samples wait")) for \(report.enrollment) again"
         )
     }

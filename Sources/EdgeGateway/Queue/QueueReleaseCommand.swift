@@ -44,8 +44,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         let client = try daemon.client()
         let boots: [BootReport] = try await client.get("/v1/queue/boots")
         guard let name = boot else {
-            if daemon.json { return try Terminal.printJSON(boots) }
-            return Terminal.print(QueueText.boots(boots, daemon.times))
+            return try daemon.show(boots, QueueText.boots(boots, daemon.times))
         }
         let fitting = boots.filter { $0.boot.hasPrefix(name) }
         guard let boot = fitting.first, fitting.count == 1 else {
@@ -60,8 +59,8 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await client.post(
             "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset),
             timeout: .seconds(60))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try daemon.show(
+            report,
             "\(report.samples.counted("sample now has its time", "samples now have their times"))")
     }
 

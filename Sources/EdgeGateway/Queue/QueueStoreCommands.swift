@@ -73,7 +73,7 @@ struct QueueVerifyCommand: AsyncParsableCommand {
         let report = VerifyReport(
             clean: audit.isClean, samples: audit.samples, damaged: audit.damaged,
             findings: audit.differences)
-        if daemon.json { try Terminal.printJSON(report) } else { Terminal.print(Self.text(report)) }
+        try daemon.show(report, Self.text(report))
         if !report.clean { throw ExitCode(CommandExit.notWell.rawValue) }
     }
 
@@ -262,11 +262,7 @@ struct QueueExportCommand: AsyncParsableCommand {
     }
 
     private func tell(_ report: some Encodable, _ count: String, damaged: Int = 0) throws {
-        if daemon.json {
-            try Terminal.printJSON(report)
-        } else {
-            Terminal.print("\(count) in \(file)")
-        }
+        try daemon.show(report, "\(count) in \(file)")
         guard damaged > 0 else { return }
         Terminal.complain(
             "\(damaged.counted("damaged sample was", "damaged samples were")) left out\n"

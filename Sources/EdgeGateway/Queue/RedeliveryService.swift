@@ -13,7 +13,7 @@ struct RedeliveryService: Sendable {
 
     /// Puts the delivered samples that the store still has back to waiting, or only counts them.
     func redeliver(_ ask: RedeliverRequest) async throws -> RedeliverReport {
-        guard let enrollment = try await enrollments.named(ask.enrollment) else {
+        guard let enrollment = try await enrollments.meant(by: ask.enrollment) else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "there is no enrollment yet",
                 advice: "edge-gateway enroll LINK")

@@ -5,8 +5,6 @@ import Yams
 /// A relay's settings, from a YAML file (docs/operate/relay.md).
 struct RelayConfiguration: Sendable {
     var settings: RelaySettings
-    /// Which gateway may write for whom.
-    var tablePath: String
     /// Where health and metrics are; nil: nowhere.
     var place: PagePlace?
 
@@ -52,12 +50,11 @@ struct RelayConfiguration: Sendable {
             path: path, values: values,
             credentials: environment["CREDENTIALS_DIRECTORY"].map { URL(filePath: $0) })
         let tablePath = file.path("patients_file") ?? tableStandard
-        return (configuration(file, tablePath, plainHTTP, &mistakes), tablePath)
+        return (configuration(file, plainHTTP, &mistakes), tablePath)
     }
 
     private static func configuration(
-        _ file: RelayFile, _ tablePath: String, _ plainHTTP: Origin.PlainHTTP,
-        _ mistakes: inout FileMistakes
+        _ file: RelayFile, _ plainHTTP: Origin.PlainHTTP, _ mistakes: inout FileMistakes
     ) -> RelayConfiguration? {
         func wrong(_ name: String, _ what: String, _ advice: String) {
             mistakes.add(line: file.line(name), what, advice)
@@ -112,7 +109,7 @@ struct RelayConfiguration: Sendable {
                 identifierSystem: file.text("exchange.identifier_system")
                     ?? SettingKey.named("uplink.identifier_system")?.fallback ?? "",
                 workers: workers),
-            tablePath: tablePath, place: place)
+            place: place)
     }
 
     private static func practitionerKey(

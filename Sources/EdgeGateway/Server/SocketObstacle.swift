@@ -57,12 +57,20 @@ struct SocketAccess: Equatable {
     /// The user was made a member after this session began.
     var isMemberByNow = false
 
-    init(user: String, group: String?, isMemberByNow: Bool = false) {
-        self.user = user
-        self.group = group
-        self.isMemberByNow = isMemberByNow
-    }
+    var why: String { "this user (\(user)) may not use it" }
 
+    var advice: String {
+        guard let group else {
+            return "it belongs to another user alone: use sudo, or be that user"
+        }
+        return isMemberByNow
+            ? "\(user) is in the group \(group) by now, but this session is not: log in again, or newgrp "
+                + group
+            : "sudo adduser \(user) \(group), then log in again; or use sudo"
+    }
+}
+
+extension SocketAccess {
     /// Of the socket, or of the folder that hides it.
     init(_ socketPath: String) {
         let id = geteuid()
@@ -76,18 +84,6 @@ struct SocketAccess: Equatable {
         guard status.st_mode & opens != 0, status.st_gid != 0 else { return }
         group = Self.name(ofGroup: status.st_gid)
         isMemberByNow = Self.members(status.st_gid).contains(user)
-    }
-
-    var why: String { "this user (\(user)) may not use it" }
-
-    var advice: String {
-        guard let group else {
-            return "it belongs to another user alone: use sudo, or be that user"
-        }
-        return isMemberByNow
-            ? "\(user) is in the group \(group) by now, but this session is not: log in again, or newgrp "
-                + group
-            : "sudo adduser \(user) \(group), then log in again; or use sudo"
     }
 
     private static func name(ofUser id: uid_t) -> String? {

@@ -1,4 +1,3 @@
-import Basics
 import BlueZ
 import GATTHeartRate
 import OfflineQueue
@@ -171,10 +170,5 @@ extension SettingKey {
 
     static func named(_ name: String) -> SettingKey? {
         table.first { $0.name == name }
-    }
-
-    /// The known key that a mistyped one most resembles, if any is near enough to be meant.
-    static func nearest(to name: String) -> String? {
-        Nearest.of(name, among: table.map(\.name))
     }
 }

@@ -12,6 +12,15 @@ struct SettingProblem: Equatable, Sendable {
     var stopsDaemon: Bool
 }
 
+extension SettingProblem {
+    /// - Parameter rest: the message after the setting's name, with the blank or the colon before it.
+    fileprivate init(_ setting: String, _ rest: String, stopsDaemon: Bool = false) {
+        self.init(
+            setting: setting, message: "configuration `\(setting)`" + rest,
+            stopsDaemon: stopsDaemon)
+    }
+}
+
 /// The faults of the settings on this machine, beyond what the loader sees. `config check` and `run` ask the
 /// same.
 extension Settings {
@@ -74,24 +83,20 @@ extension Settings {
 
     private func identityProblems() -> [SettingProblem] {
         var problems: [SettingProblem] = []
-        func add(_ name: String, _ message: String) {
-            problems.append(
-                SettingProblem(
-                    setting: name, message: "configuration `\(name)` \(message)",
-                    stopsDaemon: false))
-        }
         for (name, text) in [("gateway.name", gatewayName), ("gateway.site", gatewaySite)]
         where !text.isEmpty && !GatewayIdentity.isName(text) {
-            add(
-                name,
-                "is longer than \(GatewayIdentity.lengthMax) characters or cannot be printed; it is not used"
-            )
+            problems.append(
+                SettingProblem(
+                    name,
+                    " is longer than \(GatewayIdentity.lengthMax) characters or cannot be printed; it is not used"
+                ))
         }
         if GatewayIdentity.labels(gatewayLabels) == nil {
-            add(
-                "gateway.labels",
-                "is not a list such as floor=3, owner=cardiology, of \(GatewayIdentity.labelsMax) at most; "
-                    + "it is not used")
+            problems.append(
+                SettingProblem(
+                    "gateway.labels",
+                    " is not a list such as floor=3, owner=cardiology, of \(GatewayIdentity.labelsMax) at most; "
+                        + "it is not used"))
         }
         return problems
     }
@@ -99,10 +104,7 @@ extension Settings {
     private func uplinkProblems() -> [SettingProblem] {
         var problems: [SettingProblem] = []
         func add(_ name: String, _ message: String, stops: Bool = true) {
-            problems.append(
-                SettingProblem(
-                    setting: name, message: "configuration `\(name)`\(message)", stopsDaemon: stops)
-            )
+            problems.append(SettingProblem(name, message, stopsDaemon: stops))
         }
         if let proxy, !ProxyAddress.isValid(proxy) {
             // The fault may be in the password.
@@ -156,9 +158,7 @@ extension Settings {
         return paths.compactMap { name, path in
             guard let path, !path.hasPrefix("/") else { return nil }
             return SettingProblem(
-                setting: name,
-                message: "configuration `\(name)` "
-                    + (path.isEmpty ? "is empty" : "is \(path)") + "; it must begin with /",
+                name, (path.isEmpty ? " is empty" : " is \(path)") + "; it must begin with /",
                 // Samples must not go where nobody looks for them.
                 stopsDaemon: name == "state")
         }
@@ -170,20 +170,13 @@ extension Settings {
         else {
             return []
         }
-        return [
-            SettingProblem(
-                setting: "state",
-                message: "configuration `state`: \(stateDirectory) \(why)", stopsDaemon: false)
-        ]
+        return [SettingProblem("state", ": \(stateDirectory) \(why)")]
     }
 
     private func socketProblems() -> [SettingProblem] {
         var problems: [SettingProblem] = []
         func add(_ name: String, _ message: String) {
-            problems.append(
-                SettingProblem(
-                    setting: name, message: "configuration `\(name)`: \(message)",
-                    stopsDaemon: false))
+            problems.append(SettingProblem(name, ": \(message)"))
         }
         if let group = changePolicy.group, getgrnam(group) == nil {
             add("control.change_group", "there is no group \(group); only root may change anything")
@@ -209,22 +202,21 @@ extension Settings {
 
     private func pageProblems() -> [SettingProblem] {
         var problems: [SettingProblem] = []
-        func add(_ name: String, _ message: String) {
-            problems.append(SettingProblem(setting: name, message: message, stopsDaemon: false))
-        }
         if let listen = pageListen {
             do throws(SettingsFault) {
                 _ = try pageToken(for: try PagePlace(listen))
                 _ = try programTokens()
             } catch {
-                add(error.setting ?? "page.listen", error.description)
+                problems.append(
+                    SettingProblem(
+                        setting: error.setting ?? "page.listen", message: error.description,
+                        stopsDaemon: false))
             }
         }
         if let url = pageURL, !Self.isPageURL(url) {
-            add(
-                "page.url",
-                "configuration `page.url` is not the beginning of a link, such as https://ward.example"
-            )
+            problems.append(
+                SettingProblem(
+                    "page.url", " is not the beginning of a link, such as https://ward.example"))
         }
         return problems
     }

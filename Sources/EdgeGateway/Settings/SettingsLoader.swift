@@ -146,7 +146,8 @@ struct SettingsLoader {
 
     private func unknown(_ name: String, where place: String) -> SettingsFault {
         let advice =
-            SettingKey.nearest(to: name).map { "did you mean `\($0)`?" } ?? Self.keysAdvice
+            Nearest.of(name, among: SettingKey.table.map(\.name))
+            .map { "did you mean `\($0)`?" } ?? Self.keysAdvice
         return SettingsFault(description: "\(place): unknown key `\(name)`; \(advice)")
     }
 

@@ -38,7 +38,7 @@ struct AlertKindsCommand: ParsableCommand {
     var json = false
 
     func run() throws {
-        let kinds = try AlertText.ofProblem { () throws(DestinationProblem) in
+        let kinds = try CommandFailure.ofProblem { () throws(DestinationProblem) in
             try kind.map { kind throws(DestinationProblem) in [try AlertRegistry.kind(kind)] }
                 ?? AlertRegistry.kinds
         }
@@ -132,8 +132,7 @@ struct AlertAddCommand: AsyncParsableCommand {
         let report: AlertReport = try await ProgressLine.during("sending a test") {
             try await client.post("/v1/alerts", request, timeout: Self.timeout)
         }
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(AlertText.added(report))
+        try daemon.show(report, AlertText.added(report))
     }
 }
 
@@ -146,8 +145,8 @@ struct AlertListCommand: AsyncParsableCommand {
 
     func run() async throws {
         let alerts: [AlertReport] = try await daemon.client().get("/v1/alerts")
-        if daemon.json { return try Terminal.printJSON(alerts) }
-        Terminal.print(
+        try daemon.show(
+            alerts,
             alerts.isEmpty
                 ? "no alerts yet: edge-gateway alert kinds lists what there is"
                 : AlertText.table(alerts, daemon.times))
@@ -176,8 +175,7 @@ struct NamedAlert: ParsableArguments {
     ) async throws {
         let report: AlertReport = try await client.post(
             path, AlertRequest(name: name), timeout: patience)
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(words(report))
+        try daemon.show(report, words(report))
     }
 }
 

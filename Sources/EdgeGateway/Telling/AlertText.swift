@@ -191,16 +191,4 @@ extension AlertText {
         }
         return lines.joined(separator: "\n")
     }
-
-    /// Does what finds faults in what a person gave, and throws them as a command's end.
-    static func ofProblem<Value>(
-        _ work: () throws(DestinationProblem) -> Value
-    ) throws -> Value {
-        do throws(DestinationProblem) {
-            return try work()
-        } catch {
-            throw CommandFailure(
-                exitCode: .wrongUsage, message: "\(error.message)\n  \(error.advice)")
-        }
-    }
 }

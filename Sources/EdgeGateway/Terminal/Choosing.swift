@@ -90,7 +90,8 @@ struct Choosing {
                 exitCode: .wrongUsage, message: "there is no \(one) yet\n  \(first)")
         }
         let near =
-            words.nearest(all.map(\.name)).map { ", did you mean \(Printable.line($0))?" } ?? ""
+            Nearest.of(words.text, among: all.map(\.name))
+            .map { ", did you mean \(Printable.line($0))?" } ?? ""
         return CommandFailure(
             exitCode: .wrongUsage,
             message: "no \(one) \(words.isAddress ? "has" : "is called") \(words.shown)\(near)\n"
@@ -143,8 +144,6 @@ struct Choosing {
                     && !(isDigit(text.last) && isDigit(after))
             }
         }
-
-        func nearest(_ names: [String]) -> String? { Nearest.of(text, among: names) }
 
         private func isDigit(_ character: Character?) -> Bool { character?.isNumber ?? false }
     }

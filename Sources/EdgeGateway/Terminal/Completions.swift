@@ -7,39 +7,33 @@ extension CompletionKind {
 
     /// The addresses of paired straps, by ``ControlClient``: a name may have blanks, which shells split.
     static var strap: CompletionKind {
-        .custom { (_: [String], _: Int, _: String) async -> [String] in
-            let sensors: [SensorReport] = await ask("/v1/sensors")
-            return sensors.map(\.address)
-        }
+        words(at: "/v1/sensors") { (sensor: SensorReport) in sensor.address }
     }
 
     /// The names of enrollments.
     static var enrollmentName: CompletionKind {
-        .custom { (_: [String], _: Int, _: String) async -> [String] in
-            let enrollments: [EnrollmentReport] = await ask("/v1/enrollments")
-            return enrollments.map(\.name)
-        }
+        words(at: "/v1/enrollments") { (enrollment: EnrollmentReport) in enrollment.name }
     }
 
     /// The names of destinations.
     static var destinationName: CompletionKind {
-        .custom { (_: [String], _: Int, _: String) async -> [String] in
-            let destinations: [DestinationReport] = await ask("/v1/destinations")
-            return destinations.map(\.name)
-        }
+        words(at: "/v1/destinations") { (destination: DestinationReport) in destination.name }
     }
 
     /// The names of alerts.
     static var alertName: CompletionKind {
-        .custom { (_: [String], _: Int, _: String) async -> [String] in
-            let alerts: [AlertReport] = await ask("/v1/alerts")
-            return alerts.map(\.name)
-        }
+        words(at: "/v1/alerts") { (alert: AlertReport) in alert.name }
     }
 
-    private static func ask<Report: Decodable>(_ path: String) async -> [Report] {
-        guard let settings = try? SettingsLoader().load(path: nil) else { return [] }
-        let client = ControlClient(socketPath: settings.socketPath)
-        return (try? await client.get(path, timeout: timeout)) ?? []
+    /// A word for each report that the daemon lists at a path.
+    private static func words<Report: Decodable & Sendable>(
+        at path: String, _ word: @escaping @Sendable (Report) -> String
+    ) -> CompletionKind {
+        .custom { (_: [String], _: Int, _: String) async -> [String] in
+            guard let settings = try? SettingsLoader().load(path: nil) else { return [] }
+            let client = ControlClient(socketPath: settings.socketPath)
+            let reports: [Report]? = try? await client.get(path, timeout: timeout)
+            return (reports ?? []).map(word)
+        }
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Basics
 import Foundation
+import Uplink
 
 /// The command line: `edge-gateway COMMAND`.
 @main
@@ -122,4 +123,16 @@ enum CommandExit: Int32 {
 struct CommandFailure: Error {
     var exitCode: CommandExit
     var message: String
+
+    /// Does what finds faults in what a person gave, and throws them as a command's end.
+    static func ofProblem<Value>(
+        _ work: () throws(DestinationProblem) -> Value
+    ) throws -> Value {
+        do throws(DestinationProblem) {
+            return try work()
+        } catch {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "\(error.message)\n  \(error.advice)")
+        }
+    }
 }
