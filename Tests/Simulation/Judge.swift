@@ -104,7 +104,7 @@ struct Judge {
         if !audit.damaged.isEmpty { find("audit", "damaged: \(audit.damaged.prefix(5))") }
         givenUp =
             (books.refused[LossReason.queueFull.rawValue] ?? 0)
-            + books.dropped.values.reduce(0, +)
+            + books.dropped.values.reduce(0, +) + books.dead
         if !books.isBalanced { find("audit", "the books do not balance: \(books)") }
         if books.pending > 0 || !books.held.isEmpty || books.buffered > 0 {
             find(
