@@ -115,7 +115,9 @@ struct EnrollCommand: AsyncParsableCommand {
     static func waitingElsewhere(
         _ all: [EnrollmentReport], beside new: EnrollmentReport
     ) -> [String] {
-        all.filter {
+        // One that has been in use is not erased for the sake of another.
+        guard new.delivered == 0, new.pending == 0, new.dead == 0 else { return [] }
+        return all.filter {
             $0.kind == "invitation" && $0.kind == new.kind && $0.patient == new.patient
                 && $0.exchange != new.exchange && $0.pending > 0
         }.map {
