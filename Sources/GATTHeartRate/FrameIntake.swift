@@ -117,7 +117,7 @@ public struct FrameIntake: Hashable, Sendable {
     /// The longest usual time without a frame, µs.
     private var gap: Int64 { gaps.count > 3 ? usualGap : StrapClock.holdMax }
 
-    /// The second longest of the gaps, however few are known: the longest may have been a hang. 0 if there is none.
+    /// The second longest of the known gaps, since the longest may have been a hang; 0 if fewer than two are known.
     private var usualGap: Int64 { gaps.sorted().dropLast().last ?? 0 }
 
     /// How long the sensor may keep frames to send them together, µs.

@@ -32,7 +32,7 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// Those of a rate that is none: a person's heart has no such rate.
     public static let withoutRate: Plausibility = [.zeroRate, .outOfRange]
 
-    /// The flags of a measurement that has no heart rate, where one without skin contact counts as having none, or not.
+    /// The flags of a measurement without a usable heart rate; with `needsContact`, also of one without skin contact.
     public static func withoutRate(needsContact: Bool) -> Plausibility {
         needsContact ? withoutRate.union(.contactLost) : withoutRate
     }

@@ -92,11 +92,11 @@ extension Recorder {
         }
     }
 
-    /// Until when all that these sensors sent is in the queue. Frames that wait for their times get those that are known
-    /// now.
+    /// The queue has all that these sensors sent until this uptime. Frames that are kept back until their times are clear
+    /// are stored with what is known now.
     public func takenUntil(of sensors: Set<Int64>) async -> Uptime {
         let now = clock.read().uptime
-        // Nothing comes of a strap that is not recorded.
+        // Nothing comes from a strap that is not recorded.
         guard sessions.values.contains(where: { sensors.contains($0.sensorID) }) else { return now }
         let handedOver = isHung ? hungSince ?? .zero : await central.handedOverUntil()
         guard await catchUp() else { return .zero }

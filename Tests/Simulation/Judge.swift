@@ -56,7 +56,8 @@ struct Judge {
     private var frames: [[Frame]]
     private let frameIndex: [[[UInt8]: Int]]
     private var kept: [String: KeptSample] = [:]
-    /// Frames that the store counts as refused or given up. One that is full soon forgets which they were.
+    /// Frames that the store counts as refused or given up. A full store soon deletes their rows, and only the number is
+    /// left.
     private var givenUp = 0
 
     init(world: World, life: SimulatedGateway, state: URL) {

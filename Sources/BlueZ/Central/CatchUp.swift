@@ -82,7 +82,7 @@ extension Central {
         }
     }
 
-    /// Until when bluetoothd has handed over all that straps sent.
+    /// Bluetoothd has handed over all that straps sent until this uptime.
     public func handedOverUntil() async -> Uptime {
         let asked = clock.now()
         return await hasHandedOver() ? asked : pulse.heardAt

@@ -1,9 +1,9 @@
 /// What the daemon answers for a report that others read.
 struct DaemonAnswers {
-    /// Nil if the daemon does not answer; so are the gaps.
+    /// Both nil if the daemon does not answer.
     let status: StatusReport?
     let gaps: GapsReport?
-    /// Removes what people typed, as far as the daemon told it.
+    /// Removes names and other text that people typed, as far as the daemon lists it.
     let redactor: Redactor
 
     /// - Parameter gapDays: how far back gaps are listed, days.

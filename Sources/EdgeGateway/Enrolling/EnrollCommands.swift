@@ -106,7 +106,7 @@ struct EnrollCommand: AsyncParsableCommand {
             let device = report.device.map { " as device \($0)" } ?? ""
             Terminal.print("  delivers \(report.code)\(device); next: edge-gateway scan")
         }
-        // It is stored, whatever can be said of the others.
+        // The enrollment is stored, even if the others cannot be listed.
         let all: [EnrollmentReport] = (try? await daemon.client().get("/v1/enrollments")) ?? []
         for line in Self.waitingElsewhere(all, beside: report) { Terminal.print(line) }
     }
@@ -115,7 +115,7 @@ struct EnrollCommand: AsyncParsableCommand {
     static func waitingElsewhere(
         _ all: [EnrollmentReport], beside new: EnrollmentReport
     ) -> [String] {
-        // One that has been in use is not erased for the sake of another.
+        // Nobody is told to erase an enrollment that has data.
         guard new.delivered == 0, new.pending == 0, new.dead == 0 else { return [] }
         return all.filter {
             $0.kind == "invitation" && $0.kind == new.kind && $0.patient == new.patient

@@ -25,7 +25,11 @@ struct GapService: Sendable {
         let (begin, touched) = try span(days: days, since: since, until: until)
         let sensors = try await queue.sensors(includingForgotten: true)
         let chosen = sensors.filter { sensor == nil || $0.id == sensor }
-        guard sensor == nil || !chosen.isEmpty else { throw ProblemReport.unknownSensor }
+        guard sensor == nil || !chosen.isEmpty else {
+            throw ProblemReport(
+                code: .unknownSensor, message: "no such strap",
+                advice: "edge-gateway straps lists them")
+        }
         let found = try await queue.gaps(
             sensor: sensor, since: begin, until: until, limit: Self.gapsMax + 1)
         return GapsReport(

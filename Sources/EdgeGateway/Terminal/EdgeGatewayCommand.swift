@@ -124,7 +124,7 @@ struct CommandFailure: Error {
     var exitCode: CommandExit
     var message: String
 
-    /// Does what finds faults in what a person gave, and throws them as a command's end.
+    /// Checks what a person gave, and throws what is wrong with it as the command's failure.
     static func ofProblem<Value>(
         _ work: () throws(DestinationProblem) -> Value
     ) throws -> Value {

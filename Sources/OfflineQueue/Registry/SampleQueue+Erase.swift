@@ -292,7 +292,8 @@ public struct Erasure: Sendable, Hashable {
                 JOIN sensor n ON n.id = a.sensor AND NOT n.is_forgotten
                 WHERE a.ended_boot = ? AND \(condition)
                 """, arguments: [boot] + arguments)
-        // A sample without an assignment would be nobody's. Nothing comes of a strap that is forgotten.
+        // A frame that came after its assignment was erased would be nobody's, and lost. None comes from a strap that is
+        // forgotten.
         guard last.map({ $0 <= taken }) ?? true else {
             throw QueueError(
                 .samplesMayCome, operation,

@@ -2,6 +2,6 @@
 struct CommitFacts: Sendable {
     /// Why it failed; nil if it did not.
     var fault: QueueError?
-    /// Whether there was no room for all of the last one that did not fail.
+    /// Whether the last commit that succeeded had no room for all of its frames.
     var isFull = false
 }

@@ -5,7 +5,7 @@ import GRDB
 public struct HeartRateBucket: Sendable, Hashable {
     /// Where the range begins.
     public let begin: UTC
-    /// Samples with a heart rate that a heart can have.
+    /// Samples with a usable heart rate.
     public internal(set) var count = 0
     /// Beats a minute: the lowest.
     public internal(set) var lowestBPM: UInt16 = .max
@@ -39,8 +39,8 @@ extension SampleQueue {
     /// begin at multiples of it; those without samples are left out. Samples that only memory has
     /// are not in it.
     ///
-    /// An hour is read at a time, so that samples can be taken over in between. With `needsContact`, a rate without skin
-    /// contact is none.
+    /// An hour is read at a time, so that samples can be taken over in between. With `needsContact`, rates without skin
+    /// contact are left out.
     ///
     /// - Throws: ``QueueError`` `.invalidArgument` for a span or a bucket that is out of range.
     public func heartRateChart(

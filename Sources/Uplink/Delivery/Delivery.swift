@@ -45,7 +45,8 @@ public struct Delivery: Sendable {
         case wait(until: Uptime?)
     }
 
-    /// Attempts in a row that delivered nothing, and for no reason that would hold samples back.
+    /// Attempts in a row that delivered nothing, and for no reason that would hold samples back. A failed look after a
+    /// request without an answer counts as one.
     public struct Trouble: Hashable, Sendable {
         /// When the first of them began.
         public var since: Uptime
@@ -100,7 +101,7 @@ public struct Delivery: Sendable {
     var notSentInRow = 0
     var storeFailures = 0
     var isTrial = false
-    /// The present fault; nil after an attempt without one, and while samples are held.
+    /// The present fault; nil after an attempt without one, while samples are held, and once nothing waits.
     public internal(set) var trouble: Trouble?
     /// How many data points are recorded in a second, as far as those fetched tell; 0 if they do not.
     var arrivalsPerSecond = 0.0

@@ -63,7 +63,8 @@ public protocol Destination: Sendable {
     /// does not say, they are offered.
     func mayTakeIntervals() async -> Bool
     /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
-    /// nil after one that did. Read after ``deliver(_:alone:)``; what is done later may change it.
+    /// nil after one that did. Read after ``deliver(_:alone:)``, and after ``isSilenceOver()`` has answered false; what is
+    /// done later may change it.
     var fault: String? { get async }
     /// The remedy for that fault, where the kind's own words do not say it.
     var faultAdvice: String? { get async }

@@ -37,7 +37,7 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
 }
 
 extension Secret {
-    /// What a JSON Web Token says; nil if it is none. It is not verified: only its issuer relies on it.
+    /// The claims of a JSON Web Token; nil if this is not one. The signature is not verified: only the issuer relies on it.
     func claims<Claims: Decodable>(_ type: Claims.Type) -> Claims? {
         let parts = revealed.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3 else { return nil }

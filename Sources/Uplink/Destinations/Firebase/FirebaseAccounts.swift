@@ -1,5 +1,4 @@
 import Basics
-import Foundation
 import OfflineQueue
 
 /// Signs a user in at Firebase Authentication, and renews the tokens, by its REST interface.

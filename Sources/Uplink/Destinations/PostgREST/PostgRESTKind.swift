@@ -1,4 +1,3 @@
-import Foundation
 import OfflineQueue
 
 /// A table of PostgreSQL behind PostgREST: Supabase, or a clinic's own PostgreSQL or Timescale.
