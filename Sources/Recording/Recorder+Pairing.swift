@@ -86,22 +86,28 @@ extension Recorder {
         switch links[address]?.state {
         // Frames that bluetoothd keeps while it hangs were sent before; it may not have ended the link yet.
         case .streaming, .draining:
-            guard !isHung else { return false }
-            return await central.hasHandedOver()
-        default: return true
+            guard !isHung, await central.hasHandedOver() else { return false }
+        default: break
         }
+        return await catchUp()
     }
 
-    /// The queue has all that these sensors sent until this uptime. Frames that are kept back until their times are clear
-    /// are stored with what is known now.
-    public func takenUntil(of sensors: Set<Int64>) async -> Uptime {
+    /// The queue has all that these sensors sent until this uptime; nil if that takes too long to find out. Once
+    /// bluetoothd has handed over all that it kept, frames that are kept back until their times are clear are stored with
+    /// what is known now.
+    public func takenUntil(of sensors: Set<Int64>) async -> Uptime? {
         let now = clock.read().uptime
         // Nothing comes from a strap that is not recorded.
         guard sessions.values.contains(where: { sensors.contains($0.sensorID) }) else { return now }
+        // A frame is on its way for so long, in the strap and from it.
+        let way = Duration.microseconds(
+            FrameIntake.holdMicrosecondsMax + FrameIntake.wayMicrosecondsMax)
         let handedOver = isHung ? hungSince ?? .zero : await central.handedOverUntil()
-        guard await catchUp() else { return .zero }
+        guard await catchUp() else { return nil }
+        // Those that are kept back here may have come so long before.
+        guard handedOver >= now else { return handedOver - way - way }
         await release(sessions.filter { sensors.contains($0.value.sensorID) }.keys.sorted())
-        return handedOver - .microseconds(FrameIntake.holdMicrosecondsMax)
+        return handedOver - way
     }
 
     /// Stores nothing more of this strap, to which the radio has no link any more.

@@ -270,11 +270,11 @@ import Testing
         }
         stage.clock.set(130.5)
         _ = try await stage.wearBySecond()
-        func erasure() async -> Erasure {
-            let taken = await stage.recorder.takenUntil(of: [stage.sensor.id])
+        func erasure() async throws -> Erasure {
+            let taken = try #require(await stage.recorder.takenUntil(of: [stage.sensor.id]))
             return Erasure(enrollment: stage.first.id, undelivered: .none(taken: taken))
         }
-        await #expect { try await stage.queue.erase(await erasure()) } throws: {
+        await #expect { try await stage.queue.erase(try await erasure()) } throws: {
             ($0 as? QueueError)?.code == .samplesMayCome
         }
         // Somebody may give them up.
@@ -285,11 +285,54 @@ import Testing
         stage.clock.set(150.04)
         await stage.recorder.take(
             (1...40).map { stage.frame(150 + Double($0) / 1_000, bpm: 60 + UInt8($0)) })
-        await #expect { try await stage.queue.erase(await erasure()) } throws: {
+        await #expect { try await stage.queue.erase(try await erasure()) } throws: {
             ($0 as? QueueError)?.code == .samplesWait
         }
         let scope = BalanceScope.enrollment(stage.first.id)
         #expect(try await stage.queue.balance(of: scope).stored > 20)
+        try await stage.end()
+    }
+
+    /// The store took its time, and it passed for certain that nothing came.
+    @Test func aPatientWhoseFramesCannotBeTakenInTimeIsNotErased() async throws {
+        let stage = try await Stage()
+        for second in 101...110 { await stage.send([Double(second)]) }
+        stage.bus.deafen()
+        let asked = Task { await stage.recorder.takenUntil(of: [stage.sensor.id]) }
+        // It waits for 2 s.
+        await stage.clock.hasSleeper(until: 112)
+        stage.clock.set(113)
+        #expect(await asked.value == nil)
+        try await stage.end()
+    }
+
+    /// A frame may have been kept for 10 s by the strap, and be on its way for 0.25 s more.
+    @Test func whatAStrapSendsIsTakenOnlyAsFarAsNothingOfItIsOnItsWay() async throws {
+        let stage = try await Stage()
+        for second in 101...110 { await stage.send([Double(second)]) }
+        stage.clock.set(120)
+        let taken = await stage.recorder.takenUntil(of: [stage.sensor.id])
+        #expect(taken == .zero + .milliseconds(109_750))
+        try await stage.end()
+    }
+
+    /// Each refused `erase` dated the frames of the strap's next wearer with less than was known a moment later.
+    @Test func anErasureThatIsRefusedInAHangStoresNoFrameBeforeItsTime() async throws {
+        let stage = try await Stage()
+        for second in 101...110 { await stage.send([Double(second)]) }
+        // They follow one another so closely that their times are not clear yet.
+        stage.clock.set(150.02)
+        await stage.recorder.take(
+            (1...20).map { stage.frame(150 + Double($0) / 1_000, bpm: 60 + UInt8($0)) })
+        let stored = try await stage.seconds(of: stage.first).count
+        #expect(stored < 30)
+        await stage.recorder.take([.daemonHung(since: .zero + .seconds(150))])
+        let taken = await stage.recorder.takenUntil(of: [stage.sensor.id])
+        #expect(taken == .zero + .milliseconds(129_500))
+        #expect(try await stage.seconds(of: stage.first).count == stored)
+        await stage.recorder.take([.daemonHung(since: nil)])
+        _ = await stage.recorder.takenUntil(of: [stage.sensor.id])
+        #expect(try await stage.seconds(of: stage.first).count == 30)
         try await stage.end()
     }
 
@@ -298,7 +341,7 @@ import Testing
         try await stage.takeOff()
         stage.bus.hang()
         await stage.recorder.take([.daemonHung(since: .zero + .seconds(90))])
-        let taken = await stage.recorder.takenUntil(of: [stage.sensor.id])
+        let taken = try #require(await stage.recorder.takenUntil(of: [stage.sensor.id]))
         let erasure = Erasure(enrollment: stage.first.id, undelivered: .none(taken: taken))
         #expect(try await stage.queue.erase(erasure))
         #expect(try await stage.queue.audit().isClean)
@@ -317,6 +360,19 @@ import Testing
             stage.bus.hang()
         }
         #expect(await !stage.recorder.hasCome(from: Self.address))
+        try await stage.end()
+    }
+
+    /// A disk held up the queue, the strap was forgotten meanwhile, and its last frames with it.
+    @Test func aStrapIsNotForgottenBeforeItsFramesAreTaken() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        stage.bus.deafen()
+        let asked = Task { await stage.recorder.hasCome(from: Self.address) }
+        // It waits for 2 s.
+        await stage.clock.hasSleeper(until: 105)
+        stage.clock.set(106)
+        #expect(await !asked.value)
         try await stage.end()
     }
 

@@ -41,6 +41,14 @@ final class HandClock: GatewayClock {
         while state.withLock({ $0.sleepers.isEmpty }) { await Task.yield() }
     }
 
+    /// Returns when somebody sleeps until this time.
+    func hasSleeper(until seconds: Double) async {
+        let until = Uptime.zero + .seconds(seconds)
+        while !state.withLock({ $0.sleepers.values.contains { $0.until == until } }) {
+            await Task.yield()
+        }
+    }
+
     /// The same clock for the radio.
     var forCentral: UptimeClock {
         UptimeClock(now: { self.read().uptime }, sleep: { length, _ in await self.sleep(length) })

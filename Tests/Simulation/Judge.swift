@@ -426,7 +426,7 @@ struct Judge {
                 missing.append(words(frame, of: strap))
             }
         }
-        if world.storeMax != nil {
+        if world.storeMax != nil, !missing.isEmpty {
             // A store that is full counts what it gives up; an erasure takes the patient's part of that.
             let hasErased = world.given.contains {
                 if case .erase = $0.command { $0.isOver } else { false }

@@ -26,8 +26,7 @@ struct EraseService: Sendable {
         let sensors = try await sensorsPutAway(by: patient, enrollment.id)
         let erasure = Erasure(
             enrollment: enrollment.id, patient: patient,
-            undelivered: ask.undelivered ?? false
-                ? .givenUp : .none(taken: await recorder.takenUntil(of: Set(sensors))))
+            undelivered: ask.undelivered ?? false ? .givenUp : try await nothing(from: sensors))
         let (balance, further) = try await changes.alone {
             try await queue.check(erasure)
             let balance = try await queue.balance(of: erasure.scope)
@@ -64,6 +63,17 @@ struct EraseService: Sendable {
             code: .strapRecords, message: "a strap still records for this patient",
             advice: "forget it first: "
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
+    }
+
+    /// Nothing may wait, or come, from these sensors.
+    ///
+    /// - Throws: `samples-may-come` if it cannot be had at the moment what they have sent.
+    private func nothing(from sensors: [Int64]) async throws -> Erasure.Undelivered {
+        guard let taken = await recorder.takenUntil(of: Set(sensors)) else {
+            throw QueueError(
+                .samplesMayCome, "erase patient", "samples of its straps are still to be stored")
+        }
+        return .none(taken: taken)
     }
 
     /// Erases samples from the store, or takes a destination that owns none out of this machine: its row, its secrets

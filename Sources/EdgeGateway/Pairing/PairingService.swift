@@ -105,7 +105,6 @@ struct PairingService: Sendable {
         guard await recorder.hasCome(from: await recorder.address(of: sensor.id) ?? address) else {
             throw ProblemReport.framesNotStored
         }
-        await recorder.catchUp()
         try await queue.forgetSensor(sensor.id)
         await recording.follow(sensor, isWorn: false)
         return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before

@@ -17,7 +17,7 @@ extension SampleQueue {
     /// is. The delivery must not run meanwhile. SQLite overwrites what is deleted; pages that an earlier
     /// pruning freed hold heart rates without a name until they are used again.
     ///
-    /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, `invalid-argument`
+    /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, `strap-records`
     /// while a sensor still records for it, and what the erasure itself rules out: `own-destination`, `samples-wait`,
     /// `samples-may-come`.
     /// It is looked at in the transaction that erases, so that nothing can come in between; then nothing has changed.
@@ -279,7 +279,7 @@ public struct Erasure: Sendable, Hashable {
                 .ownDestination, operation, "it is the own destination of a strap, now or earlier")
         }
         guard !assignments.contains(where: \.isOpen) else {
-            throw QueueError(.invalidArgument, operation, "a sensor still records for it")
+            throw QueueError(.strapRecords, operation, "a sensor still records for it")
         }
         guard !assignments.isEmpty || patient == nil else {
             throw QueueError(.unknownReference, operation, "nothing was recorded for it")

@@ -31,6 +31,8 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case alreadySet = "already-set"
         /// A strap is worn by another patient, or by none, than the one whom a change took for granted.
         case strapChanged = "strap-changed"
+        /// A strap still records for the patient who is to be erased.
+        case strapRecords = "strap-records"
         /// Samples wait that were not given up.
         case samplesWait = "samples-wait"
         /// Samples that were not given up may still be under way from a strap.
@@ -110,6 +112,8 @@ extension QueueError.Code {
             "Nothing was settled. The samples stay pending; ask for the batch and settle it in order."
         case .strapChanged:
             "Nothing was changed. See whose it is (edge-gateway straps), and pair it again."
+        case .strapRecords:
+            "Nothing was changed. Forget the strap first: edge-gateway straps lists it."
         case .alreadySet:
             "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
         case .invalidArgument:

@@ -133,11 +133,11 @@ extension Delivery {
     /// The destination was asked, after a request without an answer, for something that it cannot tell while such a
     /// request is under way.
     public mutating func checkedSilence(isOver: Bool, _ now: Uptime) {
-        guard activity == .checkingSilence else { return }
+        guard case .checkingSilence(let since) = activity else { return }
         activity = .none
         isSilent = !isOver
         guard isSilent else { return }
-        fail(since: now)
+        fail(since: since)
         backOff(lookPause, now)
     }
 

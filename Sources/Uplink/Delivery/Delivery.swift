@@ -66,7 +66,8 @@ public struct Delivery: Sendable {
     static let roundsMax = 9
 
     enum Activity: Hashable {
-        case none, fetching, checking, checkingSilence
+        case none, fetching, checking
+        case checkingSilence(since: Uptime)
         case looking(since: Uptime)
         case sending([Int], alone: Bool)
         case probing(HoldReason)
@@ -188,7 +189,7 @@ public struct Delivery: Sendable {
             return .wait(until: min(notBefore, probe ?? notBefore))
         }
         if isSilent {
-            activity = .checkingSilence
+            activity = .checkingSilence(since: now)
             return .checkSilence
         }
         if batch?.isStale == true { batch = nil }

@@ -126,7 +126,7 @@ struct ErasingTests {
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         await #expect { try await queue.erase(Erasure(enrollment: worn.enrollment.id)) } throws: {
-            ($0 as? QueueError)?.code == .invalidArgument
+            ($0 as? QueueError)?.code == .strapRecords
         }
         #expect(try await queue.balance().stored == 1)
     }

@@ -125,7 +125,7 @@ import Testing
         }
         #expect(delivery.step(.seconds(100)) == .checkSilence)
         delivery.checkedSilence(isOver: false, .seconds(101))
-        #expect(delivery.trouble == .init(since: .seconds(50), attempts: 2))
+        #expect(delivery.trouble == .init(since: .seconds(40), attempts: 2))
         #expect(delivery.step(.seconds(150)) == .checkSilence)
         delivery.checkedSilence(isOver: true, .seconds(151))
         #expect(delivery.step(.seconds(151)) == .fetch(limit: 100))
