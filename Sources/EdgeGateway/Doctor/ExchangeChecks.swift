@@ -66,9 +66,7 @@ struct ExchangeChecks {
     static func moved(_ exchange: String, _ redirect: Redirect) -> Finding {
         .fault(
             "exchange", "\(exchange) \(redirect)",
-            redirect.advice {
-                "enroll again with --exchange \($0), or with an invitation from there"
-            })
+            redirect.enrollAdvice)
     }
 
     static func remedy(_ fault: TransportFault) -> String {

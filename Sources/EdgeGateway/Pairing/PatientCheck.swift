@@ -125,7 +125,7 @@ struct PatientCheck: Sendable {
             throw ProblemReport(
                 code: .exchangeTrouble,
                 message: "the exchange \(redirect)",
-                advice: redirect.advice { "enroll again with --exchange \($0)" })
+                advice: redirect.enrollAdvice)
         case .failure(.status(let status)), .failure(.page(let status)):
             throw ProblemReport(
                 code: .exchangeTrouble,

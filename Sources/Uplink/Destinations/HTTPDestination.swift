@@ -9,11 +9,12 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     private let transport: any HTTPTransport
     private let clock: any GatewayClock
     private let patient: String?
+    private var trouble: DestinationTrouble?
     /// Why the last attempt delivered nothing; nil after one that did.
-    private(set) var fault: String?
-    private(set) var faultAdvice: String?
+    var fault: String? { trouble?.words }
+    var faultAdvice: String? { trouble?.advice }
     /// Why the last token was not taken, where the server's words say it.
-    private var tokenFault: (words: String, advice: String)?
+    private var tokenTrouble: DestinationTrouble?
     /// The refusal while other data points were stored, until a request is stored as a whole.
     private(set) var partialFault: String?
     /// Whether it has taken entries of the gap ledger since the start.
@@ -49,7 +50,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             case .answered(let answer, let meaning):
                 if meaning == .stored { partialFault = nil }
                 if case .each(let entries) = meaning, entries.contains(where: \.isTaken) {
-                    (partialFault, fault) = (fault, nil)
+                    (partialFault, trouble) = (fault, nil)
                 }
                 last = meaning.delivery(
                     of: answer, count: points.count, isAlone: alone && points.count == 1,
@@ -100,7 +101,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         }
         let entries = found.compactMap(\.self)
         guard entries.count == points.count else { return .malformed }
-        if entries.contains(where: \.isTaken) { fault = nil }
+        if entries.contains(where: \.isTaken) { trouble = nil }
         return .entries(entries)
     }
 
@@ -120,7 +121,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             if answers.contains(where: \.isTaken) { hasTakenLedger = true }
             guard answers.contains(where: { !$0.isTaken }) else { return .stored }
             return .partly(answers.map(isOver), fault ?? "some are refused")
-        case .answered(_, .tooLarge), .stopped(.unanswered):
+        case .answered(_, .tooLarge), .answered(_, .unanswered), .stopped(.unanswered):
             return .tooMany(fault ?? "no answer")
         // One of them is wrong, and shows when it goes alone. As with samples it is then over, if that is the server's
         // own word, or the server has taken others.
@@ -179,10 +180,12 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                     request = kind.authorized(request, by: one.secret)
                     token = one
                 } catch {
-                    fault = tokenFault?.words ?? "\(kind.tokenHost) gives no access token"
-                    faultAdvice = tokenFault?.advice
+                    trouble =
+                        tokenTrouble
+                        ?? DestinationTrouble(
+                            "\(kind.tokenHost) gives no access token\(error.cause)")
                     switch error {
-                    case .notNow(let until):
+                    case .notNow(let until, _):
                         return .stopped(.notSent(retryAt: until))
                     case .enrollAgain(let retry):
                         return .stopped(.held(.credentialsRefused, retryAt: retry))
@@ -193,8 +196,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             do {
                 answer = try await transport.send(request)
             } catch {
-                faultAdvice = nil
-                fault = error.description(at: kind.origin.host)
+                trouble = DestinationTrouble(error.description(at: kind.origin.host))
                 return .stopped(
                     error.certainlyNotSent
                         ? .notSent(retryAt: nil) : .unanswered("\(error)"))
@@ -203,7 +205,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             note(answer, meaning, hiding: patients)
             guard meaning == .unauthorized, let token, tried != token else {
                 if let token, answer.status < 300 {
-                    tokenFault = nil
+                    tokenTrouble = nil
                     await tokens?.accepted(token)
                 }
                 return .answered(answer, meaning)
@@ -216,31 +218,28 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     /// Keeps in mind what an answer says of the server.
     private func note(_ answer: HTTPAnswer, _ meaning: AnswerMeaning, hiding patients: Set<String>)
     {
-        (fault, faultAdvice) = (nil, nil)
+        trouble = nil
         guard meaning != .stored else { return }
         if let redirect = Redirect(answer, of: kind.origin) {
-            fault = "the server \(redirect)"
-            faultAdvice = redirect.advice {
-                "add the destination again with url=\($0) and its path"
-            }
+            trouble = DestinationTrouble(
+                "the server \(redirect)",
+                redirect.advice {
+                    "add the destination again with --replace and url=\($0) and its path"
+                })
             return
         }
         if case .each(let entries) = meaning {
             guard let refusal = entries.first(where: { !$0.isTaken }) else { return }
             let words = ServerWords.shown(refusal.diagnostics, hiding: patients)
-            fault = "some samples are refused\(words.map { ": " + $0 } ?? "")"
+            trouble = DestinationTrouble("some samples are refused\(words.map { ": " + $0 } ?? "")")
             return
         }
-        let words = answer.words(hiding: patients)
-        fault =
-            "the server answers HTTP \(answer.status)"
-            + (words.map { ": " + $0 } ?? " with \(answer.content.rawValue)")
+        trouble = DestinationTrouble("the server answers \(answer.shown(hiding: patients))")
         guard meaning == .unauthorized else { return }
-        tokenFault = ClockDisagreement(answer, now: clock.read()).map {
-            ($0.description, ClockDisagreement.advice)
+        tokenTrouble = ClockDisagreement(answer, now: clock.read()).map {
+            DestinationTrouble($0.description, ClockDisagreement.advice)
         }
-        fault = tokenFault?.words ?? fault
-        faultAdvice = tokenFault?.advice
+        trouble = tokenTrouble ?? trouble
     }
 
     // MARK: - Looking around, with a request of no data points
@@ -253,7 +252,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     func isMended(_ reason: HoldReason) async -> Bool {
         guard case .answered(_, let meaning) = await send([]) else { return false }
         switch meaning {
-        case .held, .unauthorized, .throttled, .unclear: return false
+        case .held, .unauthorized, .throttled, .unclear, .unanswered: return false
         case .stored, .refused, .suspect, .partly, .each, .tooLarge: return true
         }
     }
@@ -268,15 +267,16 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             throw DestinationProblem(reason.meaning, Kind.remedy(reason) ?? reason.remedy)
         case .answered(_, .unauthorized):
             let reason = HoldReason.credentialsRefused
-            if let tokenFault { throw DestinationProblem(tokenFault.words, tokenFault.advice) }
-            throw DestinationProblem(reason.meaning, Kind.remedy(reason) ?? reason.remedy)
+            throw DestinationProblem(
+                tokenTrouble?.words ?? reason.meaning,
+                tokenTrouble?.advice ?? Kind.remedy(reason) ?? reason.remedy)
         case .stopped:
             throw DestinationProblem(
                 fault ?? "no answer",
                 faultAdvice ?? "check the address, the network and the certificate")
-        case .answered(_, .throttled), .answered(_, .unclear), .answered(_, .tooLarge),
-            .answered(_, .suspect), .answered(_, .refused), .answered(_, .partly),
-            .answered(_, .each):
+        case .answered(_, .throttled), .answered(_, .unclear), .answered(_, .unanswered),
+            .answered(_, .tooLarge), .answered(_, .suspect), .answered(_, .refused),
+            .answered(_, .partly), .answered(_, .each):
             throw DestinationProblem(
                 fault ?? "no answer",
                 "check that a \(Kind.name) server has this address, and that it works")

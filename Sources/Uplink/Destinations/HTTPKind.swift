@@ -67,6 +67,8 @@ public enum AnswerMeaning: Hashable, Sendable {
     case held(HoldReason)
     /// Says nothing about the data points.
     case unclear
+    /// It is a proxy's, which has no answer of the server: the server may still be at it.
+    case unanswered
 }
 
 extension AnswerMeaning {
@@ -89,6 +91,7 @@ extension AnswerMeaning {
         case .unauthorized: .held(.credentialsRefused, retryAt: nil)
         case .held(let reason): .held(reason, retryAt: nil)
         case .unclear: .unclear(String(answer.status))
+        case .unanswered: .unanswered(String(answer.status))
         }
     }
 }
@@ -137,7 +140,9 @@ public struct AnswerRow: Sendable {
         AnswerRow(413, .tooLarge),
         AnswerRow(415, .held(.requestRefused)),
         AnswerRow(429, .throttled),
+        AnswerRow(502, .unanswered),
         AnswerRow(503, .throttled),
+        AnswerRow(504, .unanswered),
     ]
 }
 

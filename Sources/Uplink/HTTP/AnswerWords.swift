@@ -12,6 +12,12 @@ extension HTTPAnswer {
         }
     }
 
+    /// The answer in a sentence for a person, such as "HTTP 400: no such scope" or "HTTP 502 with a web page".
+    func shown(hiding patients: Set<String> = []) -> String {
+        "HTTP \(status)"
+            + (words(hiding: patients).map { ": " + $0 } ?? " with \(content.rawValue)")
+    }
+
     /// The same for logs and reports, without these patients' identifiers.
     func words(hiding patients: Set<String>) -> String? {
         words.flatMap { ServerWords.shown($0, hiding: patients) }

@@ -44,6 +44,16 @@ public struct Redirect: Sendable, Hashable {
     }
 }
 
+extension Redirect {
+    /// The remedy where an exchange redirects that patients are enrolled at: what waits goes to the new address.
+    public var enrollAdvice: String {
+        advice {
+            "edge-gateway enroll LINK --moved NAME with an invitation from there, or for a practitioner "
+                + "enroll --practitioner-key-file FILE --exchange \($0) --moved NAME"
+        }
+    }
+}
+
 extension Redirect: CustomStringConvertible {
     /// Such as "answers HTTP 301, a redirect to https://new.example:8443".
     public var description: String {

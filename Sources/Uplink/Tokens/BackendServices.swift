@@ -27,11 +27,16 @@ struct BackendServices: TokenIssuer {
 
     func mint(clientID: String, secret: Secret) async -> GrantOutcome {
         // A signed token of a wrong clock has ended already, and the server would say that it does not know the key.
-        guard let now = clock.read().trustedWall else { return .unclear }
+        guard let now = clock.read().trustedWall else {
+            return .unclear("this machine's clock is not set, and a key needs it (timedatectl)")
+        }
         do {
-            guard let endpoint = try await place(),
-                let assertion = assertion(of: clientID, for: endpoint, secret, now)
-            else { return .unclear }
+            guard let endpoint = try await place() else {
+                return .unclear("the server does not say where clients sign in: set token-url")
+            }
+            guard let assertion = assertion(of: clientID, for: endpoint, secret, now) else {
+                return .unclear("the key cannot sign")
+            }
             let form = [
                 ("grant_type", "client_credentials"), ("scope", scope),
                 (
@@ -47,11 +52,12 @@ struct BackendServices: TokenIssuer {
             case .granted(var pair):
                 pair.refresh = nil
                 return .granted(pair)
-            case .refused where clocksDiffer(answer): return .unclear
+            case .refused where clocksDiffer(answer):
+                return .unclear("the server's clock differs from this machine's (timedatectl)")
             case .refused, .unclear, .notSent: return outcome
             }
         } catch {
-            return error.certainlyNotSent ? .notSent(error) : .unclear
+            return GrantOutcome(error)
         }
     }
 

@@ -59,7 +59,7 @@ public actor RenewingTokens: TokenSource {
             case .use(let token):
                 if renewal.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
                 return token
-            case .wait(let until): throw .notNow(until: until)
+            case .wait(let until, let cause): throw .notNow(until: until, cause: cause)
             case .enrollAgain(let retry): throw .enrollAgain(retryAt: retry)
             case let action:
                 // Not part of the asking task: a cancelled delivery must not break off a refresh.

@@ -22,8 +22,8 @@ public enum GrantOutcome: Sendable, Hashable {
     /// The code, refresh token or key is no longer taken; the OAuth error says which way.
     case refused(GrantRefusal)
     /// Nothing can be concluded: the server failed, or no whole answer came. If the request
-    /// arrived, the refresh token or code may be used up.
-    case unclear
+    /// arrived, the refresh token or code may be used up. Carries what was seen, for a person.
+    case unclear(String)
     /// Certainly not sent.
     case notSent(TransportFault)
 }
@@ -38,7 +38,7 @@ extension HTTPTransport {
         do {
             return judge(try await send(request))
         } catch {
-            return error.certainlyNotSent ? .notSent(error) : .unclear
+            return GrantOutcome(error)
         }
     }
 }
@@ -52,6 +52,14 @@ public enum GrantRefusal: Sendable, Hashable {
 }
 
 extension GrantOutcome {
+    /// No answer came.
+    init(_ fault: TransportFault) {
+        self = fault.certainlyNotSent ? .notSent(fault) : .unclear("\(fault)")
+    }
+
+    /// An answer that tells nothing about the token or the key.
+    static func unclear(_ answer: HTTPAnswer) -> GrantOutcome { .unclear(answer.shown()) }
+
     /// The outcome without what it carries, for logs.
     var word: String {
         switch self {

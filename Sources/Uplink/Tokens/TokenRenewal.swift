@@ -21,8 +21,8 @@ public struct TokenRenewal: Sendable {
         case mint(clientID: String, secret: Secret)
         /// Redeem the invitation again and report ``TokenRenewal/redeemed(_:_:)``.
         case redeem(Secret)
-        /// No usable token; ask again at this uptime.
-        case wait(until: Uptime)
+        /// No usable token; ask again at this uptime. What was seen, for a person.
+        case wait(until: Uptime, cause: String?)
         /// No usable token, and only a person can bring a new one. An attempt is still made at this
         /// uptime, in case the exchange was mended.
         case enrollAgain(retryAt: Uptime)
@@ -39,6 +39,8 @@ public struct TokenRenewal: Sendable {
     private var isRefused = false
     private var refreshIsDead = false
     private var failures = 0
+    /// What was seen at the last attempt, if it brought no token.
+    private var cause: String?
     private var youngRefusals = 0
     private var nextAttempt = Uptime.zero
 
@@ -60,14 +62,16 @@ public struct TokenRenewal: Sendable {
     /// The next step at `now`.
     public mutating func next(_ now: ClockReading) -> Action {
         if isUnsaved {
-            return now.uptime >= nextAttempt ? .save(record) : .wait(until: nextAttempt)
+            return now.uptime >= nextAttempt
+                ? .save(record) : .wait(until: nextAttempt, cause: cause)
         }
         let age = now.trustedWall.map { $0 - record.pair.granted } ?? .zero
         let lifetime = record.pair.lifetime
         guard isRefused || age >= lifetime / 2 else { return .use(token) }
         if now.uptime < nextAttempt {
             if !isRefused, age < lifetime { return .use(token) }
-            return isLost ? .enrollAgain(retryAt: nextAttempt) : .wait(until: nextAttempt)
+            return isLost
+                ? .enrollAgain(retryAt: nextAttempt) : .wait(until: nextAttempt, cause: cause)
         }
         return attempt(now.uptime)
     }
@@ -136,8 +140,8 @@ public struct TokenRenewal: Sendable {
                 nextAttempt = now.uptime
             default: lose(now.uptime)
             }
-        case .unclear: postpone(Self.unclear, now)
-        case .notSent: postpone(Self.notSent, now)
+        case .unclear(let words): postpone(Self.unclear, words, now)
+        case .notSent(let fault): postpone(Self.notSent, "\(fault)", now)
         }
     }
 
@@ -150,7 +154,7 @@ public struct TokenRenewal: Sendable {
         case .failure(.unknown), .failure(.cancelled), .failure(.expired), .failure(.superseded),
             .failure(.refused):
             lose(now.uptime)
-        case .failure: postpone(Self.unclear, now)
+        case .failure(let fault): postpone(Self.unclear, "\(fault)", now)
         }
     }
 
@@ -161,7 +165,7 @@ public struct TokenRenewal: Sendable {
             failures = 0
             nextAttempt = .zero
         } else {
-            postpone(Self.unclear, now)
+            postpone(Self.unclear, "it cannot be stored", now)
         }
     }
 
@@ -173,6 +177,7 @@ public struct TokenRenewal: Sendable {
         isLost = false
         refreshIsDead = false
         failures = 0
+        cause = nil
         nextAttempt = .zero
     }
 
@@ -184,8 +189,9 @@ public struct TokenRenewal: Sendable {
         nextAttempt = uptime + Self.finalPause
     }
 
-    private mutating func postpone(_ backoff: Backoff, _ now: ClockReading) {
+    private mutating func postpone(_ backoff: Backoff, _ cause: String, _ now: ClockReading) {
         failures += 1
+        self.cause = cause
         nextAttempt = now.uptime + backoff.pause(after: failures)
     }
 }

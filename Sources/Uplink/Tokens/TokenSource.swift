@@ -14,8 +14,8 @@ public protocol TokenSource: Sendable {
 
 /// Why there is no token now.
 public enum TokenFault: Error, Hashable, Sendable {
-    /// One may be had later; ask again at this uptime.
-    case notNow(until: Uptime)
+    /// One may be had later; ask again at this uptime. The cause as far as it is known, for a person.
+    case notNow(until: Uptime, cause: String?)
     /// Only a person can bring one; an attempt is still made at this uptime.
     case enrollAgain(retryAt: Uptime)
 }
@@ -24,9 +24,15 @@ extension TokenFault {
     /// The consequence for the samples.
     var answer: DeliveryAnswer {
         switch self {
-        case .notNow(let until): .notSent(retryAt: until)
+        case .notNow(let until, _): .notSent(retryAt: until)
         case .enrollAgain(let retry): .held(.enrollAgain, retryAt: retry)
         }
+    }
+
+    /// Such as ": HTTP 503 with a web page"; empty where nothing is known.
+    var cause: String {
+        guard case .notNow(_, let cause?) = self else { return "" }
+        return ": \(cause)"
     }
 }
 

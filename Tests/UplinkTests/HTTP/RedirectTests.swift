@@ -106,6 +106,32 @@ import Testing
             "Wed, 18 Nov 2026 \(two(seconds / 3600)):\(two(seconds / 60 % 60)):\(two(seconds % 60)) GMT"
     }
 
+    /// It said "enroll again", which made a second enrollment and left the samples of the first where they were.
+    @Test func whatWaitsGoesAlongWithAnExchangeThatHasMoved() throws {
+        let redirect = try #require(try Self.redirect("https://b.example/x"))
+        let advice = redirect.enrollAdvice
+        #expect(advice.contains("enroll LINK --moved NAME"))
+        #expect(advice.contains("--exchange https://b.example --moved NAME"))
+    }
+
+    /// It was "gives no access token; check the address, the network and the certificate".
+    @Test(arguments: [
+        (400, #"{"error":"invalid_scope","error_description":"no such scope"}"#, "no such scope"),
+        (401, #"{"message":"Invalid API key"}"#, "Invalid API key"),
+        (503, "<html>", "HTTP 503 with a web page"),
+    ])
+    func whyThereIsNoTokenIsTold(status: Int, body: String, words: String) async throws {
+        let transport = ScriptedTransport { _ in
+            .success(HTTPAnswer(status: status, body: Array(body.utf8)))
+        }
+        let parts = DestinationParts(transport: transport, clock: StillClock(), logger: .quiet)
+        let kind = try KindFixture.make("postgrest")
+        let problem = await #expect(throws: DestinationProblem.self) {
+            _ = try await kind.probe(parts)
+        }
+        #expect(problem?.message.contains(words) == true, "\(problem?.message ?? "")")
+    }
+
     /// `status` said: gives no access token, check network.
     @Test func aTokenIssuedInTheFutureIsToldAsThatAlsoWhileThereIsNoNewOne() async throws {
         let transport = ScriptedTransport { request in

@@ -87,7 +87,7 @@ import Testing
         var renewal = grantedAtHalfLife(now)
         renewal.saved(false, now)
         let retry = now.uptime + .seconds(30)
-        #expect(renewal.next(now) == .wait(until: retry))
+        #expect(renewal.next(now) == .wait(until: retry, cause: "it cannot be stored"))
         #expect(renewal.next(Self.at(retry)).isSave)
     }
 
@@ -114,14 +114,14 @@ import Testing
         renewal.saved(true, now)
         renewal.refused(AccessToken(secret: Secret("access2"), generation: 2), now)
         #expect(
-            renewal.next(now) == .wait(until: now.uptime + .seconds(300)))
+            renewal.next(now) == .wait(until: now.uptime + .seconds(300), cause: nil))
     }
 
     @Test func anUnclearRefreshIsRepeatedLaterAndTheOldTokenUsedMeanwhile() {
         var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day * 7)
         #expect(refreshing(&renewal, now))
-        renewal.answered(.unclear, now)
+        renewal.answered(.unclear("HTTP 503"), now)
         #expect(renewal.next(now) == .use(Self.first))
         #expect(refreshing(&renewal, Self.at(now.uptime + .seconds(30))))
     }
@@ -133,8 +133,8 @@ import Testing
         var pauses: [Duration] = []
         for _ in 0..<8 {
             #expect(refreshing(&renewal, now))
-            renewal.answered(.unclear, now)
-            guard case .wait(let until) = renewal.next(now) else {
+            renewal.answered(.unclear("HTTP 503"), now)
+            guard case .wait(let until, "HTTP 503") = renewal.next(now) else {
                 Issue.record("not waiting")
                 return
             }
@@ -149,13 +149,15 @@ import Testing
         let now = Self.at(Self.day)
         var renewal = refreshingAfterA401(Self.record(), now)
         renewal.answered(.notSent(.connect), now)
-        #expect(renewal.next(now) == .wait(until: now.uptime + .seconds(5)))
+        #expect(
+            renewal.next(now)
+                == .wait(until: now.uptime + .seconds(5), cause: "\(TransportFault.connect)"))
     }
 
     @Test func aLostRefreshAnswerIsMetByRedeemingTheInvitationAgain() {
         var now = Self.at(Self.day)
         var renewal = refreshingAfterA401(Self.record(), now)
-        renewal.answered(.unclear, now)
+        renewal.answered(.unclear("HTTP 503"), now)
         now = Self.at(now.uptime + .seconds(30))
         #expect(refreshing(&renewal, now))
         renewal.answered(.refused(.invalidGrant), now)
@@ -191,7 +193,7 @@ import Testing
         renewal.redeemed(.failure(fault), now)
         #expect(!renewal.isLost)
         let later = now.uptime + .seconds(30)
-        #expect(renewal.next(now) == .wait(until: later))
+        #expect(renewal.next(now) == .wait(until: later, cause: "\(fault)"))
         #expect(renewal.next(Self.at(later)) == .redeem(Secret("invite")))
     }
 

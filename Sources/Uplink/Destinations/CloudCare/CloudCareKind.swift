@@ -200,10 +200,13 @@ public struct CloudCareKind: HTTPKind {
     /// which one it was is not said. Its database's failures are counted in the same way, so a count is no word
     /// against the sample.
     public func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning {
-        guard answer.status == 201 else {
-            return answer.status == 200 && count == 0 ? .stored : meaning(of: answer)
+        guard answer.status == 201 || count == 0 && answer.status == 200 else {
+            return meaning(of: answer)
         }
-        guard answer.content == .document, let counts = Counts(answer) else { return .unclear }
+        // A page is a captive portal's, or another server's.
+        guard answer.content == .document else { return .unclear }
+        if answer.status == 200 { return .stored }
+        guard let counts = Counts(answer) else { return .unclear }
         return counts.isAll(count) ? .stored : .suspect
     }
 

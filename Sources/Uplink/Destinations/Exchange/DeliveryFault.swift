@@ -10,8 +10,8 @@ public enum DeliveryFault: Error, Hashable, Sendable {
     case redirect(Redirect)
     /// The exchange takes none of the samples, each with this status; its words without digits.
     case refusesEach(status: Int, text: String)
-    /// The exchange gives no access token now.
-    case noToken
+    /// The exchange gives no access token now, or takes none; what was seen, as ``TokenFault/cause``.
+    case noToken(String)
 }
 
 extension DeliveryFault: CustomStringConvertible {
@@ -27,16 +27,14 @@ extension DeliveryFault: CustomStringConvertible {
         case .redirect(let redirect): "the exchange \(redirect)"
         case .refusesEach(let status, let text):
             "the exchange stores no sample (\(status)\(text.isEmpty ? "" : ": " + text))"
-        case .noToken: "the exchange gives no access token"
+        case .noToken(let cause): "the exchange gives no access token\(cause)"
         }
     }
 
     /// The remedy, for a person; nil: what is done about any fault of a network.
     var advice: String? {
         guard case .redirect(let redirect) = self else { return nil }
-        return redirect.advice {
-            "enroll again with --exchange \($0), or with an invitation from there"
-        }
+        return redirect.enrollAdvice
     }
 
     /// A refusal of every sample.

@@ -90,7 +90,7 @@ extension ExchangeDestination {
         do {
             token = try await tokens.token()
         } catch {
-            lastFault = .noToken
+            lastFault = .noToken(error.cause)
             return error.answer
         }
         do {

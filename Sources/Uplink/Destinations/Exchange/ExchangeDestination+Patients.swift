@@ -66,10 +66,10 @@ extension ExchangeDestination {
             case .failure(.status(403)): found[patient] = .held(.wrongPatient)
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
             case .failure(.noToken(let fault)):
-                lastFault = .noToken
+                lastFault = .noToken(fault.cause)
                 return .stopped(fault.answer)
             case .failure(.unauthorized):
-                lastFault = .noToken
+                lastFault = .noToken("")
                 return .stopped(.notSent(retryAt: nil))
             // The others do not wait for one whom the exchange cannot tell about while it works.
             case .failure(let fault) where await isOfOnePatient(fault, patient):
@@ -192,7 +192,7 @@ extension ExchangeDestination {
             return nil
         case .success: return .held(.patientChanged, retryAt: nil)
         case .failure(.noToken(let fault)):
-            lastFault = .noToken
+            lastFault = .noToken(fault.cause)
             return fault.answer
         case .failure(.redirect(let redirect)):
             lastFault = .redirect(redirect)

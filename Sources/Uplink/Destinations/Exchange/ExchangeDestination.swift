@@ -203,7 +203,7 @@ public actor ExchangeDestination: Destination {
             do {
                 token = try await tokens.token()
             } catch {
-                lastFault = .noToken
+                lastFault = .noToken(error.cause)
                 return error.answer
             }
             let base = fhirTarget
@@ -232,7 +232,7 @@ public actor ExchangeDestination: Destination {
             // A page with this status is a proxy's: no reason to give up a token.
             case 401 where answer.isDocument:
                 await refused(token)
-                lastFault = .noToken
+                lastFault = .noToken("")
                 // Before samples are sent with another token, the exchange is asked who the patient is.
                 if let answer = await doubtOfPerson() { return answer }
             case 404:
@@ -324,11 +324,12 @@ public actor ExchangeDestination: Destination {
                 lastFault = fault(error)
                 return false
             }
-        } catch .notNow {
-            lastFault = .noToken
-            return false
         } catch {
             // Without an authorization nothing is sent, and a person shall learn that.
+            if case .notNow = error {
+                lastFault = .noToken(error.cause)
+                return false
+            }
         }
         lastFault = nil
         return true
@@ -388,7 +389,8 @@ public actor ExchangeDestination: Destination {
 
     func fault(_ fault: ExchangeReader.Fault) -> DeliveryFault {
         switch fault {
-        case .unauthorized, .noToken: .noToken
+        case .unauthorized: .noToken("")
+        case .noToken(let fault): .noToken(fault.cause)
         case .status(let status): .answer(status: status, .document)
         case .redirect(let redirect): .redirect(redirect)
         case .page(let status): .answer(status: status, .page)

@@ -154,14 +154,14 @@ extension GrantOutcome {
             let document = try? JSONDecoder().decode(
                 TokenErrorDocument.self, from: Data(answer.body))
         else {
-            self = .unclear
+            self = .unclear(answer)
             return
         }
         self =
             switch document.error {
             case "invalid_grant": .refused(.invalidGrant)
             case "invalid_client", "unauthorized_client": .refused(.invalidClient)
-            default: .unclear
+            default: .unclear(answer)
             }
     }
 }

@@ -50,7 +50,7 @@ struct FirebaseAccounts: TokenIssuer {
         guard
             let place = emulator.map({ ($0.origin, "\($0.path)/\(service)") })
                 ?? Origin("https://\(service)").map({ ($0, "") })
-        else { return .unclear }
+        else { return .unclear("\(service) is no host") }
         let request = HTTPRequest(
             .post, place.0, "\(place.1)\(path)?key=\(GrantClient.formEncoded(key.revealed))",
             contentType: type, body: body)
@@ -71,11 +71,11 @@ struct FirebaseAccounts: TokenIssuer {
             return .granted(pair)
         }
         guard [400, 403].contains(answer.status), answer.content == .document else {
-            return .unclear
+            return .unclear(answer)
         }
         let refused = try? Refused(json: answer.body)
         let message = refused?.error?.message ?? ""
-        return Self.isFinal(message) ? .refused(.invalidGrant) : .unclear
+        return Self.isFinal(message) ? .refused(.invalidGrant) : .unclear(answer)
     }
 
     /// Whether the same question has the same answer until a person acts. The word stands alone or before a

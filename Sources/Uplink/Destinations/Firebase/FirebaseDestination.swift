@@ -8,9 +8,10 @@ actor FirebaseDestination: Destination {
     private let tokens: any TokenSource
     private let transport: any HTTPTransport
     private let clock: any GatewayClock
+    private var trouble: DestinationTrouble?
     /// Why the last attempt delivered nothing; nil after one that did.
-    private(set) var fault: String?
-    private(set) var faultAdvice: String?
+    var fault: String? { trouble?.words }
+    var faultAdvice: String? { trouble?.advice }
     /// Why nothing is shared, though it should be.
     private(set) var partialFault: String?
     /// Whether the share is as the settings ask; nil: not looked at yet.
@@ -76,13 +77,13 @@ actor FirebaseDestination: Destination {
             let point = points.max(by: { $0.point.span.upperBound < $1.point.span.upperBound }),
             point.point.span.upperBound > max(newest ?? now - Self.freshTime, now - Self.freshTime)
         else { return }
-        let before = fault
+        let before = trouble
         let sent = await send(renews: false) { _ in
             self.request(
                 .put, "/publicStreams/\(share)/latest.json", "&print=silent",
                 FirebaseDocuments.latest(point))
         }
-        fault = before
+        trouble = before
         if case .answered(_, .stored) = sent { newest = point.point.span.upperBound }
     }
 
@@ -183,9 +184,10 @@ actor FirebaseDestination: Destination {
             } catch {
                 // There was one a moment ago, and it is good as far as its issuer knows.
                 if case .notNow = error, let refused { return refused }
-                fault = "Firebase Authentication gives no access token"
+                trouble = DestinationTrouble(
+                    "Firebase Authentication gives no access token\(error.cause)")
                 switch error {
-                case .notNow(let until): return .stopped(.notSent(retryAt: until))
+                case .notNow(let until, _): return .stopped(.notSent(retryAt: until))
                 case .enrollAgain(let retry):
                     return .stopped(.held(.credentialsRefused, retryAt: retry))
                 }
@@ -202,13 +204,13 @@ actor FirebaseDestination: Destination {
             do {
                 answer = try await transport.send(request)
             } catch {
-                fault = error.description(at: kind.url.origin.host)
+                trouble = DestinationTrouble(error.description(at: kind.url.origin.host))
                 return .stopped(
                     error.certainlyNotSent ? .notSent(retryAt: nil) : .unanswered("\(error)"))
             }
             let meaning = kind.meaning(of: answer)
             if meaning == .stored {
-                fault = nil
+                trouble = nil
                 known = token
                 await tokens.accepted(token)
                 return .answered(answer, meaning)
@@ -227,13 +229,11 @@ actor FirebaseDestination: Destination {
     /// Keeps in mind what an answer says of the server.
     private func note(_ answer: HTTPAnswer, _ meaning: AnswerMeaning) {
         if let redirect = FirebaseKind.redirect(answer, of: kind.url.origin) {
-            fault = "the database \(redirect)"
-            faultAdvice = redirect.advice { "add the destination again with url=\($0)" }
+            trouble = DestinationTrouble(
+                "the database \(redirect)",
+                redirect.advice { "add the destination again with --replace and url=\($0)" })
         } else {
-            faultAdvice = nil
-            fault =
-                "the server answers HTTP \(answer.status)"
-                + (answer.words(hiding: []).map { ": " + $0 } ?? " with \(answer.content.rawValue)")
+            trouble = DestinationTrouble("the server answers \(answer.shown())")
         }
     }
 

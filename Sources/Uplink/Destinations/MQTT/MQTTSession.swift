@@ -126,7 +126,8 @@ struct MQTTOutcome: Hashable, Sendable {
         case .throttled: return .throttled(retryAfter: nil)
         case .unauthorized: return .held(.credentialsRefused, retryAt: nil)
         case .held(let reason): return .held(reason, retryAt: nil)
-        case .stored, .each, .unclear: return wasSent ? .unclear(word) : .notSent(retryAt: nil)
+        case .stored, .each, .unclear, .unanswered:
+            return wasSent ? .unclear(word) : .notSent(retryAt: nil)
         }
     }
 }

@@ -16,6 +16,8 @@ struct GoTrueClient: TokenIssuer {
         /// The word, or in the older form a number.
         @IfAny var code: String?
         @IfAny var errorCode: String?
+        /// The word of OAuth, in versions that have no code.
+        @IfAny var error: String?
     }
 
     func refresh(_ token: Secret, clientID: String) async -> GrantOutcome {
@@ -49,16 +51,20 @@ struct GoTrueClient: TokenIssuer {
             return .granted(pair)
         }
         guard [400, 401, 403, 422].contains(answer.status), answer.content == .document else {
-            return .unclear
+            return .unclear(answer)
         }
         let refused = try? Refused(json: answer.body)
-        let word = answer.fields["x-sb-error-code"] ?? refused?.errorCode ?? refused?.code ?? ""
-        return Self.final.contains(word) ? .refused(.invalidGrant) : .unclear
+        let words = [
+            answer.fields["x-sb-error-code"], refused?.errorCode, refused?.code, refused?.error,
+        ]
+        return words.contains { $0.map(Self.final.contains) ?? false }
+            ? .refused(.invalidGrant) : .unclear(answer)
     }
 
     /// Words after which the same question has the same answer until a person acts
-    /// (supabase/auth, internal/api/apierrors).
+    /// (supabase/auth, internal/api/apierrors; RFC 6749 §5.2).
     static let final: Set<String> = [
+        "invalid_grant",
         "invalid_credentials", "refresh_token_not_found", "refresh_token_already_used",
         "session_not_found", "session_expired", "user_banned", "email_not_confirmed", "bad_jwt",
         "user_not_found", "signup_disabled", "email_provider_disabled", "validation_failed",

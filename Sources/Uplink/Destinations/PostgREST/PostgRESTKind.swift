@@ -48,7 +48,10 @@ public struct PostgRESTKind: HTTPKind {
         case .forbidden:
             "the table's policies let this account neither insert nor select its own rows: run "
                 + "deploy/supabase.sql"
-        case .notFound, .schema:
+        case .notFound:
+            "url is not the address of PostgREST (at Supabase it ends in /rest/v1): add the destination again "
+                + "with --replace"
+        case .schema:
             "run deploy/supabase.sql, then: notify pgrst, 'reload schema'"
         case .planExceeded:
             "the database takes no writes: make room, or extend the project's plan"

@@ -11,7 +11,7 @@ public struct WebhookKind: HTTPKind {
         case json
     }
 
-    let url: BaseURL
+    let url: SecretAddress
     let format: Format
     let key: WebhookKey
     let takesLedger: Bool
@@ -49,7 +49,7 @@ public struct WebhookKind: HTTPKind {
     }
 
     public init(_ values: SettingValues) throws(DestinationProblem) {
-        url = try values.url("url")
+        url = try values.secretAddress("url")
         format = try values.choice("format")
         patientIdentity = try values.choice("patient")
         takesLedger = try values.choice("gaps", YesOrNo.self) == .yes
@@ -93,7 +93,7 @@ public struct WebhookKind: HTTPKind {
         }
         if format == .json { body.raw("]") }
         var request = HTTPRequest(
-            .post, origin, url.path.isEmpty ? "/" : url.path,
+            .post, origin, url.target,
             contentType: format == .json ? "application/json" : "application/x-ndjson",
             body: body.bytes)
         // The same for the same batch, so that a receiver knows a repetition, and for no other.

@@ -78,10 +78,13 @@ import Testing
             ])
     }
 
-    @Test func anAccountThatIsNotTakenIsHeldAndSaysWhatToDo() async throws {
-        let transport = ScriptedTransport { _ in
-            .json(400, #"{"code":400,"error_code":"invalid_credentials","msg":"Invalid"}"#)
-        }
+    /// The second is of older versions: a wrong password was tried for ever.
+    @Test(arguments: [
+        #"{"code":400,"error_code":"invalid_credentials","msg":"Invalid"}"#,
+        #"{"error":"invalid_grant","error_description":"Invalid login credentials"}"#,
+    ])
+    func anAccountThatIsNotTakenIsHeldAndSaysWhatToDo(answer: String) async throws {
+        let transport = ScriptedTransport { _ in .json(400, answer) }
         let parts = DestinationParts(transport: transport, clock: StillClock(), logger: .quiet)
         let kind = try KindFixture.make("postgrest")
         let problem = await #expect(throws: DestinationProblem.self) {

@@ -14,6 +14,20 @@ import Testing
         #expect(signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
     }
 
+    /// The last slash was cut off, and an address with a key was refused.
+    @Test(
+        "a receiver's address is used to the letter",
+        arguments: [
+            ("https://h.example/hooks/hr/", "/hooks/hr/"),
+            ("https://h.example/api/hr?code=KEY", "/api/hr?code=KEY"),
+            ("https://h.example?code=KEY", "/?code=KEY"), ("https://h.example", "/"),
+        ])
+    func address(url: String, target: String) throws {
+        let kind = try KindFixture.http("webhook", ["url": url])
+        #expect(kind.request([], KindFixture.context).target == target)
+        #expect(!kind.place.contains("KEY") && !kind.example.contains("KEY"))
+    }
+
     @Test func aBatchThatIsSentAgainHasTheSameWebhookID() throws {
         let kind = try KindFixture.http("webhook")
         let points = [KindFixture.point(.heartRate(bpm: 72, at: .epoch))]
