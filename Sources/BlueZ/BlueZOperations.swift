@@ -14,14 +14,12 @@ extension BlueZClient {
         _ = try await call(Names.root, Names.peer, "Ping", deadline: deadline)
     }
 
-    /// Powers an adapter on.
-    public func powerOn(_ adapter: String) async throws(DBusFault) {
-        try await setProperty(adapter, Names.adapter, "Powered", .boolean(true))
-    }
-
-    /// Powers an adapter off.
-    public func powerOff(_ adapter: String) async throws(DBusFault) {
-        try await setProperty(adapter, Names.adapter, "Powered", .boolean(false))
+    /// Powers an adapter on or off.
+    public func setPowered(
+        _ adapter: String, _ isPowered: Bool, deadline: Duration = BlueZClient.plainDeadline
+    ) async throws(DBusFault) {
+        try await setProperty(
+            adapter, Names.adapter, "Powered", .boolean(isPowered), deadline: deadline)
     }
 
     /// Asks for adverts of Low Energy devices with one of these services. bluetoothd merges the

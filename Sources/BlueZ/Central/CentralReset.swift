@@ -49,10 +49,7 @@ extension Central {
             var isDone = false
             if let client, let path {
                 do throws(DBusFault) {
-                    switch action {
-                    case .powerOff: try await client.powerOff(path)
-                    case .powerOn: try await client.powerOn(path)
-                    }
+                    try await client.setPowered(path, action == .powerOn)
                     isDone = true
                 } catch {
                     self.count(error)
@@ -67,9 +64,7 @@ extension Central {
     /// Leaves no adapter switched off that this run has switched off.
     func settlePowerDebts(_ client: BlueZClient) async {
         for adapter in knownAdapters() where powers[adapter.address]?.isOwed == true {
-            _ = try? await client.setProperty(
-                adapter.path, Names.adapter, "Powered", .boolean(true),
-                deadline: Self.stopCallPatience)
+            try? await client.setPowered(adapter.path, true, deadline: Self.stopCallPatience)
         }
     }
 }

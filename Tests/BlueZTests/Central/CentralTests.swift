@@ -144,7 +144,7 @@ struct CentralTests {
         let sent = await stage.bluez.framesSent(Stage.strap).count
         // On their way through the bus they stay before an answer that was given after them.
         let adapter = try #require(await stage.central.knownAdapters().first)
-        try await stage.central.client?.powerOn(adapter.path)
+        try await stage.central.client?.setPowered(adapter.path, true)
         await stage.central.stop(disconnecting: false)
         #expect(await stage.until(atMost: .seconds(5)) { $0.frames().count >= sent })
         await stage.end()
