@@ -145,7 +145,7 @@ import Testing
             .frame(
                 SensorFrame(
                     address: address, bytes: [0, bpm],
-                    uptime: .zero + .seconds(seconds), connectionNumber: 1))
+                    uptime: .zero + .seconds(seconds)))
         }
 
         /// Frames at these seconds, which come when the clock shows the last.
@@ -519,8 +519,7 @@ import Testing
             await stage.recorder.take([
                 .frame(
                     SensorFrame(
-                        address: band, bytes: [0, bpm], uptime: .zero + .seconds(second),
-                        connectionNumber: 1))
+                        address: band, bytes: [0, bpm], uptime: .zero + .seconds(second)))
             ])
         }
         await take(255, at: 101)
@@ -542,8 +541,7 @@ import Testing
         await stage.recorder.take([
             .frame(
                 SensorFrame(
-                    address: first, bytes: [0, 60], uptime: .zero + .seconds(101),
-                    connectionNumber: 1)),
+                    address: first, bytes: [0, 60], uptime: .zero + .seconds(101))),
             .renamed(from: first, to: identity),
         ])
         #expect(await stage.recorder.firstMeasurement(of: identity)?.bpm == 60)

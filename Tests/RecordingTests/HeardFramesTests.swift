@@ -10,8 +10,7 @@ struct HeardFramesTests {
 
     private func frame(_ second: Int) -> SensorFrame {
         SensorFrame(
-            address: Self.address, bytes: [0, 60], uptime: .zero + .seconds(second),
-            connectionNumber: 1)
+            address: Self.address, bytes: [0, 60], uptime: .zero + .seconds(second))
     }
 
     private func seconds(_ heard: HeardFrames) -> [Int64] {

@@ -49,7 +49,7 @@ import Testing
                     .frame(
                         SensorFrame(
                             address: Self.address, bytes: [0, 60 + UInt8(second)],
-                            uptime: uptime(Double(second)), connectionNumber: UInt64(link)))
+                            uptime: uptime(Double(second))))
                 ])
                 // The first ones come to their times a moment later.
                 await recorder.finish()

@@ -40,8 +40,6 @@ public struct SensorFrame: Sendable, Hashable {
     public let bytes: [UInt8]
     /// When it arrived.
     public let uptime: Uptime
-    /// The connection number it came over: changes with every connect.
-    public let connectionNumber: UInt64
 }
 
 /// A link that came into another state.

@@ -21,9 +21,7 @@ extension Central {
                 }
                 frames.append(
                     .frame(
-                        SensorFrame(
-                            address: link.address, bytes: bytes, uptime: uptime,
-                            connectionNumber: link.machine.attempt)))
+                        SensorFrame(address: link.address, bytes: bytes, uptime: uptime)))
             } else {
                 // Events keep their order.
                 mailbox.post(frames)
