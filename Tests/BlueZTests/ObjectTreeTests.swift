@@ -1,4 +1,5 @@
 import Basics
+import Testbed
 import Testing
 
 @testable import BlueZ

@@ -1,6 +1,7 @@
 import BlueZ
 import Foundation
 import Synchronization
+import Testbed
 import Testing
 
 /// A real dbus-daemon of the test's own, on a socket in a temporary directory.

@@ -104,19 +104,6 @@ public final class DBusConnection: BusConnection {
         _ = try await callBus("AddMatch", [.string(rule)])
     }
 
-    /// Asks for a well-known name, which this connection then owns.
-    ///
-    /// - Throws: `LimitsExceeded` with the bus's code if another connection owns it.
-    public func requestName(_ name: String) async throws(DBusFault) {
-        // 4: do not queue for it. Answers 1 (now the owner) and 4 (was already) are good.
-        let answer = try await callBus("RequestName", [.string(name), .uint32(4)])
-        let code = answer.first?.integer ?? 0
-        guard code == 1 || code == 4 else {
-            throw DBusFault(
-                name: DBusFault.limitsExceeded, text: "the name \(name) is taken (\(code))")
-        }
-    }
-
     /// Everything that is not an answer to one of our calls: signals, and calls made to us, which
     /// want an answer by `send`. For one consumer; batches as they gather; ends with the bus.
     public func incoming() -> AsyncStream<[DBusMessage]> {

@@ -55,16 +55,6 @@ public struct DBusMessage: Sendable, Hashable {
         self.body = body
     }
 
-    /// A signal, broadcast unless it has a destination.
-    public static func signal(
-        path: String, interface: String, member: String, destination: String? = nil,
-        body: [DBusValue] = []
-    ) -> DBusMessage {
-        DBusMessage(
-            kind: .signal, path: path, interface: interface, member: member,
-            destination: destination, body: body)
-    }
-
     /// Tells that all before it has been handed over.
     public static func caughtUp(_ number: UInt32) -> DBusMessage {
         var message = DBusMessage(kind: .caughtUp)

@@ -1,6 +1,7 @@
 import Basics
 import Foundation
 import Synchronization
+import Testbed
 import Testing
 
 @testable import BlueZ
