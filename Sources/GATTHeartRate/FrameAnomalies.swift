@@ -18,12 +18,9 @@ public struct FrameAnomalies: OptionSet, Hashable, Sendable {
 
     /// The names of the members, in the order above. The spelling is part of the JSON contract.
     public var names: [String] {
+        let all = ["oddTail", "rrMissing", "rfu", "trailing", "energyTruncated"]
         var names: [String] = []
-        if contains(.oddTail) { names.append("oddTail") }
-        if contains(.rrMissing) { names.append("rrMissing") }
-        if contains(.rfu) { names.append("rfu") }
-        if contains(.trailing) { names.append("trailing") }
-        if contains(.energyTruncated) { names.append("energyTruncated") }
+        for (bit, name) in all.enumerated() where rawValue & 1 << bit != 0 { names.append(name) }
         return names
     }
 }

@@ -62,27 +62,25 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// The names of the members, in the order above. The spelling is part of the JSON contract.
     public var names: [String] {
         var names: [String] = []
-        if contains(.contactLost) { names.append("contactLost") }
-        if contains(.zeroRate) { names.append("zeroRate") }
-        if contains(.outOfRange) { names.append("outOfRange") }
-        if contains(.frozenRR) { names.append("frozenRR") }
-        if contains(.impossibleJump) { names.append("impossibleJump") }
-        if contains(.estimatedTime) { names.append("estimatedTime") }
-        if contains(.uncertainTime) { names.append("uncertainTime") }
-        if contains(.possibleCopy) { names.append("possibleCopy") }
+        for (bit, name) in Self.allNames.enumerated() where rawValue & 1 << bit != 0 {
+            names.append(name)
+        }
         return names
+    }
+
+    /// The name of each bit, from the lowest on.
+    private static var allNames: [String] {
+        [
+            "contactLost", "zeroRate", "outOfRange", "frozenRR", "impossibleJump", "estimatedTime",
+            "uncertainTime", "possibleCopy",
+        ]
     }
 
     /// The flag of this name, nil when there is none.
     public init?(name: String) {
         // Octets, since comparing strings takes Unicode tables that an embedded program lacks.
-        for bit in 0..<UInt16.bitWidth {
-            let flag = Plausibility(rawValue: 1 << UInt16(bit))
-            if let known = flag.names.first, known.utf8.elementsEqual(name.utf8) {
-                self = flag
-                return
-            }
-        }
-        return nil
+        let bit = Self.allNames.firstIndex { $0.utf8.elementsEqual(name.utf8) }
+        guard let bit else { return nil }
+        self.init(rawValue: 1 << UInt16(bit))
     }
 }
