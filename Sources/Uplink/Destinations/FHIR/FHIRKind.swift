@@ -239,8 +239,6 @@ public struct FHIRKind: HTTPKind {
         AnswerRow(400, begins: "too-costly", .tooLarge),
         AnswerRow(400, begins: "too-long", .tooLarge),
         AnswerRow(400, .suspect),
-        AnswerRow(409, .unclear),
-        AnswerRow(412, .unclear),
         AnswerRow(422, .suspect),
         AnswerRow(501, .held(.requestRefused)),
     ]

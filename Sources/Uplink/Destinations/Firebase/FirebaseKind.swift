@@ -161,8 +161,6 @@ public struct FirebaseKind: DestinationKind {
         AnswerRow(400, .refused),
         // Not 403.
         AnswerRow(401, contains: "Permission denied", .held(.forbidden)),
-        AnswerRow(401, .unauthorized),
-        AnswerRow(412, .unclear),
         AnswerRow(423, .held(.planExceeded)),
     ]
 
@@ -172,7 +170,6 @@ public struct FirebaseKind: DestinationKind {
         AnswerRow(400, contains: "maximum", .tooLarge),
         AnswerRow(400, begins: "FAILED_PRECONDITION", .held(.requestRefused)),
         AnswerRow(400, .refused),
-        AnswerRow(409, .unclear),
     ]
 
     func words(of answer: HTTPAnswer) -> String {

@@ -160,7 +160,6 @@ public struct PostgRESTKind: HTTPKind {
 
     /// PostgREST's codes, and PostgreSQL's SQLSTATE where it passes them on.
     public static let answers = [
-        AnswerRow(401, .unauthorized),
         AnswerRow(403, begins: "42501", .held(.forbidden)),
         AnswerRow(404, begins: "PGRST205", .held(.schema)),
         AnswerRow(404, begins: "42P01", .held(.schema)),
@@ -175,7 +174,6 @@ public struct PostgRESTKind: HTTPKind {
         AnswerRow(400, begins: "P0001", .refused),
         AnswerRow(400, .suspect),
         AnswerRow(405, begins: "25006", .held(.planExceeded)),
-        AnswerRow(500, .unclear),
         AnswerRow(503, begins: "PGRST", .unclear),
     ]
 

@@ -102,15 +102,9 @@ public struct WebhookKind: HTTPKind {
         return request
     }
 
-    /// Receivers are of many makes: what they refuse is dead only when they take another one.
-    public static let answers = [
-        AnswerRow(408, .unclear),
-        AnswerRow(425, .unclear),
-        AnswerRow(400, .suspect),
-        AnswerRow(409, .suspect),
-        AnswerRow(422, .suspect),
-    ]
+    public static let answers = [AnswerRow(408, .unclear), AnswerRow(425, .unclear)]
 
+    /// Receivers are of many makes: what they refuse is dead only when they take another one.
     public func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
         // A page is of a proxy or a captive portal, whatever its status says.
         if 200...299 ~= answer.status { return answer.content == .page ? .unclear : .stored }
