@@ -42,8 +42,6 @@ public struct BeatTimeline: Hashable, Sendable {
     /// Frames in step after which a break in the chain is understood.
     static let framesToUnderstand = 8
 
-    /// Beats put on the line.
-    public private(set) var beatCount = 0
     /// How often the chain was anchored anew.
     public private(set) var reanchorCount = 0
     private var beatsLost = 0
@@ -114,7 +112,6 @@ public struct BeatTimeline: Hashable, Sendable {
         pending?.expected += span
         let floor = previous.map { $0 - Self.delayMicrosecondsMax + span - firstLength }
         let follows = advance(span, count, arrival, floor)
-        beatCount += count
         return beats(rr, count, span - firstLength, follows)
     }
 
