@@ -82,12 +82,8 @@ struct RelayAnswer: Sendable, Hashable {
         switch content {
         case .entries(let entries):
             kind("entries")
-            json.raw(#","entries":["#)
-            for (index, entry) in entries.enumerated() {
-                if index > 0 { json.raw(",") }
-                Self.write(entry, to: &json)
-            }
-            json.raw("]")
+            json.raw(#","entries":"#)
+            json.array(entries) { Self.write($0, to: &$1) }
         case .notSent(let retry):
             kind("not-sent")
             pause(retry)

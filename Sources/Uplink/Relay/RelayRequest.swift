@@ -57,12 +57,9 @@ struct RelayRequest: Sendable, Hashable {
                 }()
             write(point, patient, strap, to: &json)
         }
-        json.raw(#"],"straps":["#)
-        for (index, strap) in straps.enumerated() {
-            if index > 0 { json.raw(",") }
-            write(strap, to: &json)
-        }
-        json.raw("]}")
+        json.raw(#"],"straps":"#)
+        json.array(straps) { write($0, to: &$1) }
+        json.raw("}")
         return json.bytes
     }
 

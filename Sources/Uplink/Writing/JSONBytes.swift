@@ -24,6 +24,18 @@ struct JSONBytes {
             contentsOf: UnsafeBufferPointer(start: ready.utf8Start, count: ready.utf8CodeUnitCount))
     }
 
+    /// Appends an array of what `write` appends for each element.
+    mutating func array<Element>(
+        _ elements: [Element], _ write: (Element, inout JSONBytes) -> Void
+    ) {
+        raw("[")
+        for (index, element) in elements.enumerated() {
+            if index > 0 { raw(",") }
+            write(element, &self)
+        }
+        raw("]")
+    }
+
     /// Appends a string in quotes, escaped; `prefix`, which needs no escapes, comes before `text`.
     mutating func string(_ text: String, after prefix: StaticString = "") {
         bytes.append(0x22)

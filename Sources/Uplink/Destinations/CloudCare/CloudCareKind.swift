@@ -151,12 +151,9 @@ public struct CloudCareKind: HTTPKind {
         Timestamp(first.point.span.lowerBound).write(to: &json)
         json.raw(#"","endDate":""#)
         Timestamp(last.point.span.upperBound).write(to: &json)
-        json.raw(#""},"metrics":["#)
-        for (index, point) in points.enumerated() {
-            if index > 0 { json.raw(",") }
-            json.metric(point)
-        }
-        json.raw("]}")
+        json.raw(#""},"metrics":"#)
+        json.array(points) { $1.metric($0) }
+        json.raw("}")
         return HTTPRequest(
             .post, origin, "\(url.path)/wearables/import/apple-health",
             contentType: "application/json", body: json.bytes)

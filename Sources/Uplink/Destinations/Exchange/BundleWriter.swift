@@ -47,15 +47,13 @@ public struct BundleWriter: Sendable {
         var json = JSONBytes()
         var scratch = JSONBytes()
         json.reserve(entries.count * Self.entryBytesTypical)
-        json.raw(#"{"resourceType":"Bundle","type":"batch","entry":["#)
-        var isFirst = true
-        for entry in entries {
-            json.raw(isFirst ? #"{"resource":"# : #",{"resource":"#)
-            isFirst = false
+        json.raw(#"{"resourceType":"Bundle","type":"batch","entry":"#)
+        json.array(entries) { entry, json in
+            json.raw(#"{"resource":"#)
             write(entry, to: &json, &scratch)
             json.raw(#","request":{"method":"POST","url":"Observation"}}"#)
         }
-        json.raw("]}")
+        json.raw("}")
         return json.bytes
     }
 

@@ -153,12 +153,7 @@ struct MQTTWriter: Sendable {
         case .array:
             var json = JSONBytes()
             json.reserve(points.count * 160)
-            json.raw("[")
-            for (index, point) in points.enumerated() {
-                if index > 0 { json.raw(",") }
-                json.sample(point, patient: patient(point))
-            }
-            json.raw("]")
+            json.array(points) { $1.sample($0, patient: patient($0)) }
             messages.append(MQTTMessage(topic: topics.samples, payload: json.bytes))
         case .thingsboard: messages += telemetry(points)
         }
@@ -241,12 +236,9 @@ struct MQTTWriter: Sendable {
             var json = JSONBytes()
             json.raw("{")
             json.string("\(topics.gateway) strap \(sensor)")
-            json.raw(":[")
-            for (index, point) in points.enumerated() {
-                if index > 0 { json.raw(",") }
-                json.telemetry(point, patient: patient(point))
-            }
-            json.raw("]}")
+            json.raw(":")
+            json.array(points) { $1.telemetry($0, patient: patient($0)) }
+            json.raw("}")
             return MQTTMessage(topic: MQTTTopics.thingsboard, payload: json.bytes)
         }
     }

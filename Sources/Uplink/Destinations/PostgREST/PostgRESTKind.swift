@@ -120,13 +120,10 @@ public struct PostgRESTKind: HTTPKind {
     public func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest {
         var rows = JSONBytes()
         rows.reserve(points.count * 200)
-        rows.raw("[")
-        for (index, point) in points.enumerated() {
-            if index > 0 { rows.raw(",") }
+        rows.array(points) { point, rows in
             let patient = patientIdentity == .id ? point.patient ?? context.patient : nil
             rows.row(point, patient: patient)
         }
-        rows.raw("]")
         return request(
             rows, "\(table)?on_conflict=\(conflict)&columns=\(JSONBytes.rowColumns)")
     }
@@ -136,13 +133,10 @@ public struct PostgRESTKind: HTTPKind {
     ) -> HTTPRequest? {
         guard takesLedger else { return nil }
         var rows = JSONBytes()
-        rows.raw("[")
-        for (index, entry) in entries.enumerated() {
-            if index > 0 { rows.raw(",") }
+        rows.array(entries) { entry, rows in
             let patient = patientIdentity == .id ? entry.patient ?? context.patient : nil
             rows.row(entry, patient: patient)
         }
-        rows.raw("]")
         let kind = entries.first?.kind ?? .gap
         return request(
             rows, "\(table)_\(kind.rawValue)?on_conflict=owner,id&columns=\(kind.rowColumns)")

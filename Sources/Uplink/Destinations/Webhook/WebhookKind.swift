@@ -85,13 +85,14 @@ public struct WebhookKind: HTTPKind {
     ) -> HTTPRequest {
         var body = JSONBytes()
         body.reserve(elements.count * size)
-        if format == .json { body.raw("[") }
-        for (index, element) in elements.enumerated() {
-            if format == .json, index > 0 { body.raw(",") }
-            write(element, patientIdentity == .id, &body)
-            if format == .ndjson { body.raw("\n") }
+        switch format {
+        case .json: body.array(elements) { write($0, patientIdentity == .id, &$1) }
+        case .ndjson:
+            for element in elements {
+                write(element, patientIdentity == .id, &body)
+                body.raw("\n")
+            }
         }
-        if format == .json { body.raw("]") }
         var request = HTTPRequest(
             .post, origin, url.target,
             contentType: format == .json ? "application/json" : "application/x-ndjson",
