@@ -353,7 +353,7 @@ struct SampleImport: Sendable {
 
     /// Where the samples of a segment stand, all of them alike.
     private func states(
-        of sample: ImportLine, _ assignment: Int64, _ db: Database
+        of sample: ImportLine, _ db: Database
     ) throws -> ImportedSegment.States? {
         guard target == nil else { return nil }
         func plain(_ state: SampleState) -> SampleState { state == .held ? .pending : state }
@@ -373,7 +373,7 @@ struct SampleImport: Sendable {
         let uptime = sample.uptime
         let offset = try offset(of: sample, run, db)
         let day = offset?.utc(uptime)?.day
-        let states = try states(of: sample, assignment, db)
+        let states = try states(of: sample, db)
         if let known = segments[assignment] {
             if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax,
                 known.day == day, known.wallOffset == offset, known.states == states,

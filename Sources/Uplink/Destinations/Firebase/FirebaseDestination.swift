@@ -215,7 +215,7 @@ actor FirebaseDestination: Destination {
                 await tokens.accepted(token)
                 return .answered(answer, meaning)
             }
-            note(answer, meaning)
+            note(answer)
             let isOfRules = meaning == .held(.forbidden) && token == known
             if refused != nil { known = token }
             guard answer.status == 401, renews, refused == nil, !isOfRules else {
@@ -227,7 +227,7 @@ actor FirebaseDestination: Destination {
     }
 
     /// Keeps in mind what an answer says of the server.
-    private func note(_ answer: HTTPAnswer, _ meaning: AnswerMeaning) {
+    private func note(_ answer: HTTPAnswer) {
         if let redirect = FirebaseKind.redirect(answer, of: kind.url.origin) {
             trouble = DestinationTrouble(
                 "the database \(redirect)",
