@@ -184,12 +184,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                         tokenTrouble
                         ?? DestinationTrouble(
                             "\(kind.tokenHost) gives no access token\(error.cause)")
-                    switch error {
-                    case .notNow(let until, _):
-                        return .stopped(.notSent(retryAt: until))
-                    case .enrollAgain(let retry):
-                        return .stopped(.held(.credentialsRefused, retryAt: retry))
-                    }
+                    return .stopped(error.answer(.credentialsRefused))
                 }
             }
             let answer: HTTPAnswer

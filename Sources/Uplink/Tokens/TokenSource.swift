@@ -21,11 +21,11 @@ public enum TokenFault: Error, Hashable, Sendable {
 }
 
 extension TokenFault {
-    /// The consequence for the samples.
-    var answer: DeliveryAnswer {
+    /// The consequence for the samples. `reason` is why they are held where only a person can bring a token.
+    func answer(_ reason: HoldReason = .enrollAgain) -> DeliveryAnswer {
         switch self {
         case .notNow(let until, _): .notSent(retryAt: until)
-        case .enrollAgain(let retry): .held(.enrollAgain, retryAt: retry)
+        case .enrollAgain(let retry): .held(reason, retryAt: retry)
         }
     }
 

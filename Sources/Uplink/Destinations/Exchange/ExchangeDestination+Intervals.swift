@@ -91,7 +91,7 @@ extension ExchangeDestination {
             token = try await tokens.token()
         } catch {
             lastFault = .noToken(error.cause)
-            return error.answer
+            return error.answer()
         }
         do {
             switch try await reader.intervals(of: patient, token: token.secret) {

@@ -67,7 +67,7 @@ extension ExchangeDestination {
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
             case .failure(.noToken(let fault)):
                 lastFault = .noToken(fault.cause)
-                return .stopped(fault.answer)
+                return .stopped(fault.answer())
             case .failure(.unauthorized):
                 lastFault = .noToken("")
                 return .stopped(.notSent(retryAt: nil))
@@ -193,7 +193,7 @@ extension ExchangeDestination {
         case .success: return .held(.patientChanged, retryAt: nil)
         case .failure(.noToken(let fault)):
             lastFault = .noToken(fault.cause)
-            return fault.answer
+            return fault.answer()
         case .failure(.redirect(let redirect)):
             lastFault = .redirect(redirect)
             return .held(.moved, retryAt: nil)

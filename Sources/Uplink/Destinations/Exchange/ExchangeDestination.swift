@@ -204,7 +204,7 @@ public actor ExchangeDestination: Destination {
                 token = try await tokens.token()
             } catch {
                 lastFault = .noToken(error.cause)
-                return error.answer
+                return error.answer()
             }
             let base = fhirTarget
             var request = HTTPRequest(

@@ -186,11 +186,7 @@ actor FirebaseDestination: Destination {
                 if case .notNow = error, let refused { return refused }
                 trouble = DestinationTrouble(
                     "Firebase Authentication gives no access token\(error.cause)")
-                switch error {
-                case .notNow(let until, _): return .stopped(.notSent(retryAt: until))
-                case .enrollAgain(let retry):
-                    return .stopped(.held(.credentialsRefused, retryAt: retry))
-                }
+                return .stopped(error.answer(.credentialsRefused))
             }
             guard let user = FirebaseUser.id(ofToken: token.secret) else {
                 return .stopped(.held(.credentialsRefused, retryAt: nil))
