@@ -124,16 +124,17 @@ extension HealthRules {
     private static func parts(_ delivery: HealthSnapshot.Delivery) -> [HealthCondition] {
         delivery.heldStraps.map { held in
             let subject = "\(delivery.name) \(held.strap)"
+            let patient = "the patient who \(held.isWorn ? "wears" : "wore") it"
+            let kept = "that patient's samples are not sent, and all are kept"
             guard held.hold.cause != .consent else {
                 return HealthCondition(
                     .consentMissing, subject: subject, strap: held.strap,
-                    message: "\(held.label): the patient who wears it has not consented to heart "
-                        + "rate; none of its samples is sent, and all are kept")
+                    message: "\(held.label): \(patient) has not consented to heart rate; \(kept)")
             }
             return HealthCondition(
                 .patientHeld, subject: subject, strap: held.strap,
-                message: "\(held.label): \(delivery.name) may not deliver for the patient who "
-                    + "wears it (\(held.hold.reason)); none of its samples is sent, and all are kept",
+                message: "\(held.label): \(delivery.name) may not deliver for \(patient) "
+                    + "(\(held.hold.reason)); \(kept)",
                 advice: delivery.kind != .destination && held.hold.cause == .access
                     ? "the patient must share an organization with the practitioner; see "
                         + "docs/operate/operations.md, \"Why a delivery is held\""

@@ -307,13 +307,16 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var strap: Int64
             /// The name that a person gave it.
             public var label: String
+            /// Whether that patient wears it now; else it was an earlier one.
+            public var isWorn: Bool
             /// Why.
             public var hold: Hold
 
             /// A strap and its hold.
-            public init(strap: Int64, label: String, hold: Hold) {
+            public init(strap: Int64, label: String, isWorn: Bool, hold: Hold) {
                 self.strap = strap
                 self.label = label
+                self.isWorn = isWorn
                 self.hold = hold
             }
         }

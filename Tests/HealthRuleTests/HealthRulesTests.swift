@@ -36,7 +36,9 @@ import Testing
             HealthRules.conditions(
                 of: Self.snapshot {
                     $0.deliveries[0].kind = .practitionerKey
-                    $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", hold: hold)]
+                    $0.deliveries[0].heldStraps = [
+                        .init(strap: 1, label: "Ada", isWorn: true, hold: hold)
+                    ]
                 }
             ).first { $0.name == .patientHeld }?.advice
         }
@@ -174,7 +176,9 @@ import Testing
         Row(.exchangeUnreachable) { $0.deliveries[0].fault = "answers 503" },
         Row(.serviceStopped) { $0.deliveries[0].stopped = "it ended by itself" },
         Row(.patientHeld) {
-            $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", hold: hold("no-grant"))]
+            $0.deliveries[0].heldStraps = [
+                .init(strap: 1, label: "Ada", isWorn: true, hold: hold("no-grant"))
+            ]
         },
         Row(.deliveryStalled) {
             $0.deliveries[0].pending = 700

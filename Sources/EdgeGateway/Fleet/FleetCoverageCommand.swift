@@ -85,7 +85,7 @@ struct FleetCoverageCommand: AsyncParsableCommand {
             Int(bounding: (date.timeIntervalSince1970 / 86_400).rounded(.down))
         }
         let (since, until) = try range.instants(now: now, times)
-        let first = day(since ?? now - 7 * 86_400)
+        let first = day(since ?? min(now, until ?? now) - 7 * 86_400)
         let last = min(day(now), until.map { day($0 - 0.001) } ?? .max)
         guard first <= last else { throw ValidationError("that time is to come") }
         guard last - first < GapService.daysMax else {

@@ -73,13 +73,16 @@ struct GapService: Sendable {
         let tooMany = "this command lists 1 to \(Self.daysMax) days"
         guard (1...Self.daysMax).contains(days) else { throw refuse(tooMany) }
         let now = clock.read().wall
-        let last = Coverage.dayStart(of: until.map { $0 - .microseconds(1) } ?? now)
+        let last = Coverage.dayStart(of: min(until.map { $0 - .microseconds(1) } ?? now, now))
         let begin = since ?? last - Coverage.day * (days - 1)
         guard begin <= now else { throw refuse("the beginning is in the future") }
         guard until.map({ begin < $0 }) ?? true else {
             throw refuse("the beginning is not before the end")
         }
-        guard last.day - begin.day < Self.daysMax else { throw refuse(tooMany) }
+        // By a clock that is set back meanwhile, days are an hour longer.
+        guard min(until ?? now, now) - begin <= Coverage.day * Self.daysMax + .seconds(3_600) else {
+            throw refuse(tooMany)
+        }
         return (begin, begin.day...last.day)
     }
 

@@ -39,17 +39,18 @@ struct GapsCommand: AsyncParsableCommand {
             path += "&sensor=\(try await client.strap(strap, includingForgotten: true).id)"
         }
         let report: GapsReport = try await client.get(path)
-        if coverage { return try show(report.coverage) }
+        if coverage { return try showCoverage(report) }
         try daemon.show(report, Self.text(report, daemon.times))
     }
 
     /// - Throws: the exit code 1 if a day is below the target, or no day is known that could be judged by it.
-    private func show(_ coverage: [CoverageReport]) throws {
+    private func showCoverage(_ report: GapsReport) throws {
+        let coverage = report.coverage
         let low = coverage.map { goal.isMissed(by: $0.percent) }
         if daemon.json {
             try Terminal.printJSON(coverage)
         } else if coverage.isEmpty {
-            Terminal.print(Self.noShare)
+            Terminal.print(report.gaps.isEmpty ? Self.nothing : Self.noShare)
         } else {
             Terminal.printTable(
                 Self.header, Self.rows(coverage), free: Self.free, alarms: low)
@@ -58,13 +59,14 @@ struct GapsCommand: AsyncParsableCommand {
         if goal.fails(low) { throw ExitCode(CommandExit.notWell.rawValue) }
     }
 
+    private static let nothing =
+        "no strap was paired in that time, or the time of its data is not known yet (edge-gateway status)"
     private static let noShare =
         "no day's share of time with data is known: that takes a trusted clock (timedatectl)"
 
     static func text(_ report: GapsReport, _ times: LocalTimes) -> String {
         guard !report.gaps.isEmpty || !report.coverage.isEmpty else {
-            return "no strap was paired in that time, or the time of its data is not known yet "
-                + "(edge-gateway status)"
+            return nothing
         }
         var parts: [String] = []
         if !report.gaps.isEmpty { parts.append(table(report.gaps, times)) }

@@ -18,9 +18,9 @@ actor TodaysCoverage {
         self.clock = clock
     }
 
-    /// In percent, to one decimal; nil where nothing was to be recorded.
+    /// In percent, to one decimal, rounded down: a day with a gap has no 100 %. Nil where nothing was to be recorded.
     func percent(of sensor: Int64) async throws -> Double? {
-        try await coverages()[sensor]?.percent.map { ($0 * 10).rounded() / 10 }
+        try await coverages()[sensor]?.percent.map { ($0 * 10).rounded(.down) / 10 }
     }
 
     private func coverages() async throws -> [Int64: Coverage] {

@@ -60,24 +60,26 @@ struct DeliveryHealth: Sendable {
     }
 
     /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
-    /// several patients; it is named once.
+    /// several patients; it is named once, for the one who wears it if that one is held.
     static func heldStraps(
         of enrollment: Enrollment, _ held: [String: HoldReason], among enrollments: [Enrollment],
         _ assignments: [Assignment], _ sensors: [Sensor]
     ) -> [HealthSnapshot.Delivery.HeldStrap] {
         sensors.compactMap { sensor in
-            let reasons = assignments.compactMap { assignment -> HoldReason? in
+            let found = assignments.compactMap {
+                assignment -> (reason: HoldReason, isWorn: Bool)? in
                 // Samples for a destination may be assigned to another enrollment as well.
                 guard assignment.sensorID == sensor.id,
                     assignment.enrollmentID == enrollment.id
                         || enrollment.terms.kind == .destination
                 else { return nil }
                 return assignment.patient(among: enrollments).flatMap { held[$0] }
+                    .map { ($0, assignment.isOpen) }
             }
-            return reasons.last.map {
+            return (found.first(where: \.isWorn) ?? found.last).map {
                 HealthSnapshot.Delivery.HeldStrap(
-                    strap: sensor.id, label: sensor.label,
-                    hold: .init($0.rawValue, system: enrollment.terms.system))
+                    strap: sensor.id, label: sensor.label, isWorn: $0.isWorn,
+                    hold: .init($0.reason.rawValue, system: enrollment.terms.system))
             }
         }
     }

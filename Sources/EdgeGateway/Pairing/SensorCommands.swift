@@ -46,13 +46,14 @@ struct ScanCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sightings = try await StrapsNearby.heard(try daemon.client(), seconds: seconds)
-        if daemon.json { return try Terminal.printJSON(sightings) }
-        if sightings.isEmpty {
+        if daemon.json { try Terminal.printJSON(sightings) }
+        guard !sightings.isEmpty else {
             throw CommandFailure(
                 exitCode: .notWell,
                 message: "no heart-rate strap heard in \(seconds) s: wear the strap with moist "
                     + "electrodes, end its connection to phones and watches, and bring it nearer")
         }
+        if daemon.json { return }
         let rows = sightings.map {
             [
                 $0.address, $0.rssi.map { "\($0) dBm" } ?? "-", state(of: $0), $0.name,

@@ -64,9 +64,10 @@ struct LocalTimes: Sendable {
 }
 
 /// A time as a person types it: `2026-12-01`, `2026-12-01 08:30`, `yesterday 08:00`, `08:00`; with `Z` or an offset
-/// behind it, or in the zone in which the command prints.
+/// behind it as ``LocalTimes`` prints it, or in the zone in which the command prints.
 struct WrittenTime: ExpressibleByArgument, Hashable {
-    static let examples = "2026-12-01, \"2026-12-01 08:30\", \"yesterday 08:00\" or 08:00"
+    static let examples =
+        "2026-12-01, \"2026-12-01 08:30\", \"2026-10-25 02:30 UTC+1\", \"yesterday 08:00\" or 08:00"
     static let help = "such as \(examples)"
     private static let dayLength: Int64 = 86_400
 
@@ -87,7 +88,7 @@ struct WrittenTime: ExpressibleByArgument, Hashable {
     init?(argument: String) {
         let text = argument.trimmingCharacters(in: .whitespaces).lowercased()
         let pattern =
-            #/(?:(\d{4}-\d{2}-\d{2})|(today|yesterday)|)(?:(?:^|[ t]+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?)? ?(z|utc|[+-]\d{2}:?\d{2})?/#
+            #/(?:(\d{4}-\d{2}-\d{2})|(today|yesterday)|)(?:(?:^|[ t]+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?)? ?(z|(?:utc)?[+-]\d{1,2}(?::?\d{2})?|utc)?/#
             .asciiOnlyDigits()
         guard !text.isEmpty, let match = text.wholeMatch(of: pattern) else { return nil }
         switch (match.1, match.2) {
@@ -138,10 +139,12 @@ struct WrittenTime: ExpressibleByArgument, Hashable {
     }
 
     private static func offset(_ text: Substring) -> Int64? {
-        guard let sign = text.first, sign == "+" || sign == "-" else { return 0 }
+        guard text.contains(where: { "+-".contains($0) }) else { return 0 }
         let digits = text.filter(\.isNumber)
-        guard let number = Int64(digits), number % 100 < 60, number / 100 < 24 else { return nil }
-        return (number / 100 * 3_600 + number % 100 * 60) * (sign == "-" ? -1 : 1)
+        guard let number = Int64(digits) else { return nil }
+        let (hours, minutes) = digits.count > 2 ? (number / 100, number % 100) : (number, 0)
+        guard hours < 24, minutes < 60 else { return nil }
+        return (hours * 3_600 + minutes * 60) * (text.contains("-") ? -1 : 1)
     }
 }
 

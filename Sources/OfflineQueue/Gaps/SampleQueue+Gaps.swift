@@ -101,7 +101,8 @@ extension SampleQueue {
             let gaps = Dictionary(
                 grouping: stored + (try unstoredGaps(db, at: now)), by: \.assignment)
             var coverages: [Int64: Coverage] = [:]
-            let rows = try Row.fetchCursor(db, sql: "SELECT a.* FROM assignment a ORDER BY a.id")
+            let rows = try Row.fetchCursor(
+                db, sql: "SELECT a.* FROM assignment a WHERE NOT a.is_imported ORDER BY a.id")
             while let row = try rows.next() {
                 let line = TimeLine(
                     of: row, now: Instant(boot: run.boot, uptime: now),

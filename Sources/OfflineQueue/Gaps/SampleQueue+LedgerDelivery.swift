@@ -112,9 +112,9 @@ private struct LedgerLine {
                         ELSE \(PendingSegment.patientSQL(isFurther: true)) END AS named
                 FROM assignment a
                 LEFT JOIN ledger_delivery l ON l.assignment = a.id AND l.destination = ?1
-                WHERE a.enrollment = ?1 OR EXISTS (
+                WHERE NOT a.is_imported AND (a.enrollment = ?1 OR EXISTS (
                     SELECT 1 FROM further_destination f
-                    WHERE f.assignment = a.id AND f.destination = ?1 AND f.state = 'active')
+                    WHERE f.assignment = a.id AND f.destination = ?1 AND f.state = 'active'))
                 ORDER BY a.id
                 """, arguments: [enrollment]
         ).map { row in

@@ -31,6 +31,7 @@ enum Schema {
     ///   `jumped_after_us`: the clock then jumped to another date, and what came later has no time.
     /// - `clock_step`: two trusted readings that disagree, the newest 1,000 of all boots.
     /// - `run.is_imported`: its samples came from another store.
+    /// - `assignment.is_imported`: it holds samples of a file. What is between them only the store knows that recorded them.
     /// - `enrollment.patient_fingerprints`: which person each number at the exchange means, as a JSON object.
     ///   `.device_is_chosen`: by a person.
     /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.
@@ -123,6 +124,7 @@ enum Schema {
             ended_boot INTEGER REFERENCES boot(id),
             ended_uptime_us INTEGER,
             ended_wall_us INTEGER,
+            is_imported INTEGER NOT NULL DEFAULT 0 CHECK (is_imported IN (0, 1)),
             CHECK ((ended_boot IS NULL) = (ended_uptime_us IS NULL))
         ) STRICT;
         CREATE INDEX assignment_sensor ON assignment(sensor);

@@ -314,12 +314,13 @@ struct SampleImport: Sendable {
         try db.execute(
             sql: """
                 INSERT INTO assignment (id, sensor, enrollment, patient, began_boot,
-                    began_uptime_us, began_wall_us, ended_boot, ended_uptime_us, ended_wall_us)
-                VALUES (?, (SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?)
+                    began_uptime_us, began_wall_us, ended_boot, ended_uptime_us, ended_wall_us,
+                    is_imported)
+                VALUES (?, (SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 id, sensor, place.destinations.first, patient, run.boot, span.firstUptime,
-                span.firstTime, run.boot, span.lastUptime, span.lastTime,
+                span.firstTime, run.boot, span.lastUptime, span.lastTime, target != nil,
             ])
         assignments[place] = id
         return id

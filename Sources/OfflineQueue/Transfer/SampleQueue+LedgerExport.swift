@@ -87,6 +87,7 @@ private struct StoredLedger {
                 SELECT a.*, n.address, coalesce(a.patient, e.patient) AS worn_by
                 FROM assignment a JOIN sensor n ON n.id = a.sensor
                 LEFT JOIN enrollment e ON e.id = a.enrollment
+                WHERE NOT a.is_imported
                 """)
         assignments = Dictionary(rows.map { ($0["id"] ?? 0, $0) }) { first, _ in first }
     }

@@ -142,6 +142,10 @@ extension SettingValues {
     /// An `http` or `https` address, with a query if it has one; nil if it was left out.
     func secretAddressIfAny(_ name: String) throws(DestinationProblem) -> SecretAddress? {
         guard let text = text(name) else { return nil }
+        guard !text.contains("@"), !text.contains("#") else {
+            throw DestinationProblem(
+                "\(name) holds more than an address", "give the address without user and fragment")
+        }
         guard let address = SecretAddress(text) else {
             throw DestinationProblem(
                 "\(name) is not an address", "such as https://host.example/path")

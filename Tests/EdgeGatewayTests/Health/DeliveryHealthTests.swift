@@ -41,6 +41,18 @@ import Uplink
         #expect(held("40001", at: relay) == [worn.id])
         #expect(held("40002", at: relay) == [other.id])
         #expect(held("40002", at: invitation).isEmpty)
+        // `status` said of the patient who wears it that it has not consented: it was the one before.
+        _ = try await queue.assign(sensor: other.id, enrollment: relay.id, patient: "40003")
+        let all = try await queue.assignments()
+        func isWorn(_ patients: String...) -> [Bool] {
+            DeliveryHealth.heldStraps(
+                of: relay, Dictionary(uniqueKeysWithValues: patients.map { ($0, .noConsent) }),
+                among: enrollments, all, sensors
+            ).map(\.isWorn)
+        }
+        #expect(isWorn("40002") == [false])
+        #expect(isWorn("40003") == [true])
+        #expect(isWorn("40002", "40003") == [true])
         try await queue.close()
     }
 

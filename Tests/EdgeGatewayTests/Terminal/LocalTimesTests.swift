@@ -19,6 +19,7 @@ import Testing
         ("2026-12-01 12:00:01", 1_796_126_401), ("2026-12-01T12:00:00Z", 1_796_126_400),
         ("2026-12-01 12:00:00.25", 1_796_126_400), ("2026-12-01T13:00+01:00", 1_796_126_400),
         ("yesterday 08:00", 1_796_025_600), ("Yesterday", 1_795_996_800),
+        ("2026-12-01 17:30 UTC+5:30", 1_796_126_400), ("2026-12-01 02:00 utc-10", 1_796_126_400),
         ("today 8:30", 1_796_113_800), ("08:30", 1_796_113_800), ("today", 1_796_083_200),
     ])
     func timesAreReadAsPeopleTypeThem(text: String, seconds: Double) throws {
@@ -27,7 +28,8 @@ import Testing
 
     @Test(arguments: [
         "", " ", "2026-13-01", "2026-02-30", "1969-12-31", "24:00", "12:60", "12", "noon",
-        "2026-12-01 12", "tomorrow", "2026-12-01 12:00 +25:00", "yesterday yesterday", "Z",
+        "2026-12-01 12", "2026-12-01 12:00 UTC+24", "2026-12-01 12:00 UTC+1:60", "tomorrow",
+        "2026-12-01 12:00 +25:00", "yesterday yesterday", "Z",
         "today ٠٨:٣٠",
     ])
     func whatIsNoTimeIsRefused(text: String) {
@@ -53,6 +55,8 @@ import Testing
             Self.berlin.text(Date(timeIntervalSince1970: $0))
         }
         #expect(twice == ["2026-10-25 02:30:00 UTC+2", "2026-10-25 02:30:00 UTC+1"])
+        // What is printed can be typed.
+        #expect(try twice.map { try date($0, Self.berlin) } == [first, first + 3_600])
         let never = try date("2026-03-29 02:30", Self.berlin)
         #expect(Self.berlin.text(Date(timeIntervalSince1970: never)) == "2026-03-29 03:30:00")
         let before = Date(timeIntervalSince1970: first - 3_600)

@@ -35,6 +35,29 @@ struct ImportTests: TransferSuite {
         #expect(try await queue.audit().isClean)
     }
 
+    /// The time between imported samples was told as time with data, to people and to destinations.
+    @Test func anImportSaysNothingOfTheTimeBetweenItsSamples() async throws {
+        try await recordWithoutNetwork()
+        let lines = try export(store)
+        let (there, queue, delivery) = try await gateway()
+        let own = try await queue.coverages(dayStartingAt: Coverage.dayStart(of: clock.read().wall))
+        // Half of it had been delivered before.
+        let path = try file(
+            lines.enumerated().filter { $0.offset % 50 < 25 }.map(\.element), in: there)
+        let summary = try await queue.importSamples(
+            from: path, into: ImportTarget(enrollmentID: delivery))
+        #expect(summary.added > 10)
+        let coverages = try await queue.coverages(
+            dayStartingAt: Coverage.dayStart(of: clock.read().wall))
+        #expect(Set(coverages.keys) == Set(own.keys))
+        clock.advance(seconds: 3 * 86_400)
+        #expect(try await queue.nextLedgerEntries(enrollment: delivery, limit: 10).isEmpty)
+        try await queue.close()
+        var table: [UInt8] = []
+        #expect(try SampleQueue.exportCoverage(path: there.path) { table += $0 } > 0)
+        #expect(!String(decoding: table, as: UTF8.self).contains("A0:9E:1A:00:00:01"))
+    }
+
     @Test func aSampleOfAnotherPatientIsRefused() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue, 3)

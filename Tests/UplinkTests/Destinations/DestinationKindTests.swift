@@ -233,7 +233,7 @@ import Testing
         Answer("postgrest", 429, .throttled),
         Answer("postgrest", 500, KindFixture.code("40001"), .unclear),
         Answer("postgrest", 503, KindFixture.code("PGRST001"), .unclear),
-        Answer("postgrest", 504, KindFixture.code("PGRST003"), .unclear),
+        Answer("postgrest", 504, KindFixture.code("PGRST003"), .unanswered),
         Answer("postgrest", 540, .unclear),
         Answer("webhook", 200, .stored),
         Answer("webhook", 204, .stored),

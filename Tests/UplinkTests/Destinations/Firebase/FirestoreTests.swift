@@ -115,7 +115,7 @@ import Testing
             (429, fault("RESOURCE_EXHAUSTED", "Quota"), .throttled(retryAfter: nil)),
             (500, fault("INTERNAL", "x"), .unclear("500")),
             (503, fault("UNAVAILABLE", "x"), .throttled(retryAfter: nil)),
-            (504, fault("DEADLINE_EXCEEDED", "x"), .unclear("504")),
+            (504, fault("DEADLINE_EXCEEDED", "x"), .unanswered("504")),
         ] as [(Int, String, DeliveryAnswer)])
     func anAnswerMeansThis(status: Int, body: String, meaning: DeliveryAnswer) async throws {
         let (destination, _) = try Self.destination { _ in (status, body) }
