@@ -254,7 +254,8 @@ public struct FrameIntake: Hashable, Sendable {
 
     private static func count(_ frame: Frame) -> StrapClock.Count {
         let measurement = try? HeartRateMeasurement(frame: frame.bytes, policy: .lenient)
-        let intervals = measurement?.rrIntervals ?? RRIntervals()
+        let intervals = RRIntervals(
+            (measurement?.rrIntervals ?? RRIntervals()).lazy.filter { $0 > 0 })
         return StrapClock.Count(
             frames: 1, beats: intervals.reduce(0) { $0 + Int64($1) * 15_625 / 16 },
             withOne: intervals.count == 1 ? 1 : 0)

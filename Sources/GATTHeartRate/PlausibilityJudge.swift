@@ -72,8 +72,10 @@ public struct PlausibilityJudge: Hashable, Sendable {
         return change * 1_000_000 > Int64(Self.changePerSecondMax) * microseconds
     }
 
-    /// Frames without intervals neither count nor end a row: at low rates there are many.
+    /// Frames without intervals neither count nor end a row: at low rates there are many. Some bands send zeros in
+    /// their place.
     private mutating func isFrozen(_ found: RRIntervals) -> Bool {
+        let found = RRIntervals(found.lazy.filter { $0 > 0 })
         guard let first = found.first else { return false }
         // A frame that says the same again, or another one made of the same single value.
         let isSame =

@@ -70,6 +70,15 @@ struct PlausibilityJudgeTests {
         #expect(found[61] == [], "a frame that tells nothing is not blamed")
     }
 
+    /// From the 31st frame on each was taken for one that repeats itself.
+    @Test("Zeros in the place of intervals are none")
+    func zeros() throws {
+        let zeros = try Array(repeating: frame(bpm: 58, rr: [0]), count: 80)
+        #expect(findings(zeros).allSatisfy { $0 != .frozenRR })
+        let padded = try (0..<80).map { try frame(bpm: 58, rr: [UInt16(1_000 + $0), 0, 0]) }
+        #expect(findings(padded).allSatisfy { $0 != .frozenRR })
+    }
+
     @Test("A change of more than 100 a second is flagged, both ways, and once")
     func jump() throws {
         let rates: [UInt8] = [70, 170, 70, 171, 171, 70, 71]

@@ -74,6 +74,7 @@ class PlayingServer:
         self.uploads = 12
         self.enrolled = []
         self.fleet = []  # gateways of `edge-gateway fleet`; None: it is away
+        self.is_fleet_old = False  # it should have asked them again
         self.asked = []  # paths
         self.port = 0
         self.start()
@@ -181,7 +182,7 @@ class Handler(BaseHTTPRequestHandler):
         if path in pages:
             return self.page(pages[path])
         if path == "/v1/fleet/hosts" and playing.fleet is not None:
-            return self.json({"time": stamp(time.time()), "gateways": playing.fleet})
+            return self.json({"time": stamp(time.time()), "old": playing.is_fleet_old, "gateways": playing.fleet})
         if playing.token and f"edge-gateway={playing.token}" not in self.headers.get("Cookie", ""):
             return self.problem(401, "token-needed", "this link is no longer valid", "ask again")
         if playing.full and path in ("/v1/live", "/v1/live/now"):

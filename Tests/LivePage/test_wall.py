@@ -473,6 +473,17 @@ def test_a_fleet_command_that_is_away_is_said(server, visit):
     page.wait_for_selector("#lost p", state="detached")
 
 
+def test_a_fleet_command_that_asks_no_more_is_said(server, visit):
+    server.fleet = fleet(12)
+    page = visit(server.url + "fleet", "desktop")
+    page.wait_for_selector(".tile")
+    server.is_fleet_old = True
+    page.wait_for_selector("#lost p")
+    until(page, "document.querySelectorAll('.tile.away').length === 12")
+    server.is_fleet_old = False
+    page.wait_for_selector("#lost p", state="detached")
+
+
 def test_a_hostile_fleet_is_text(server, visit):
     server.fleet = [gateway | {"name": hostile, "site": hostile, "labels": {hostile: hostile}, "version": hostile, "items": [
         {"name": hostile, "detail": hostile, "remedy": hostile, "sensor": hostile, "since": stamp(0)}], "state": "not-well",

@@ -66,21 +66,23 @@ extension Central {
     }
 
     /// The device object to connect by: the one with a bond, for a bond belongs to one adapter; else
-    /// one that is connected already, else on the adapter with room and the fewest links, among
-    /// those that have heard the sensor lately.
+    /// one that is connected already, else on the adapter with room and the fewest links. Those that have heard the
+    /// sensor lately go before those with a bond that have not, and without a bond there are no others.
     func bestPlace(of address: String) -> Device? {
         let now = clock.now()
         let places = (devices[address] ?? [:]).values.filter { device in
             guard let adapter = adapters[device.adapter], isUsable(adapter.object) else {
                 return false
             }
-            return device.isPaired || device.isConnected
-                || heardAt[device.path].map { $0 + Self.heardFor > now } ?? false
+            return device.isPaired || isHeard(device)
         }
-        func rank(_ device: Device) -> (Int, Int, Int, String) {
+        func isHeard(_ device: Device) -> Bool {
+            device.isConnected || heardAt[device.path].map { $0 + Self.heardFor > now } ?? false
+        }
+        func rank(_ device: Device) -> (Int, Int, Int, Int, String) {
             (
-                device.isPaired ? 0 : device.isConnected ? 1 : 2, isFull(device.adapter) ? 1 : 0,
-                linkCount(of: device.adapter), device.path
+                device.isPaired ? 0 : device.isConnected ? 1 : 2, isHeard(device) ? 0 : 1,
+                isFull(device.adapter) ? 1 : 0, linkCount(of: device.adapter), device.path
             )
         }
         return places.min { rank($0) < rank($1) }

@@ -36,8 +36,12 @@ extension Central {
     }
 
     func endBonding(_ address: String, within limit: Duration) async {
-        links[renames[address] ?? address]?.agent = nil
-        await client?.closePairingWindow(address, deadline: limit)
+        let link = links[renames[address] ?? address]
+        link?.agent = nil
+        // The bond may have revealed another address, and its window is one of its own.
+        for one in Set([address, link?.address ?? address]) {
+            await client?.closePairingWindow(one, deadline: limit)
+        }
     }
 
     private func open(_ question: PairingQuestion, of address: String, _ number: Int) {

@@ -22,9 +22,11 @@ extension Central {
     func settleScans() {
         let isWanted =
             scanRequests > 0 || !sought.isEmpty || links.values.contains { $0.machine.wantsScan }
-        for path in adapters.keys {
+        for (path, adapter) in adapters {
             handle(.wantScan(isWanted), radioAt: path)
-            let action = adapters[path]?.watch.wantScan(isWanted, at: clock.now())
+            // One that is off hears nothing, and is not deaf.
+            let action = adapters[path]?.watch.wantScan(
+                isWanted && isUsable(adapter.object), at: clock.now())
             perform(action, radioAt: path)
         }
     }

@@ -74,6 +74,7 @@ struct RadioWatch: Sendable {
         isScanWanted = isWanted
         quietSince = now
         isHeardElsewhere = false
+        if !isWanted { silentSince = nil }
         everyoneAt = now
         hasHeard = false
         defer { phase = .ours }

@@ -279,8 +279,13 @@ actor Deliveries {
     /// what they still see; nil if that is nothing.
     func withdraw(_ enrollment: Enrollment, tokens path: String) async -> String? {
         // Secrets that cannot be read cannot be used either.
-        guard let (_, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
+        guard let (kind, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
         else { return nil }
+        // What stands under a name that may be another gateway's is that one's.
+        if type(of: kind).isUnderName {
+            let isTaken = enrollment.holdReason == HoldReason.nameTaken.rawValue
+            guard await !board.isOther, !isTaken else { return nil }
+        }
         let left = await destination.withdraw(shown: shown)
         await destination.finish()
         return left

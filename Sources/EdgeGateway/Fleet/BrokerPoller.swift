@@ -19,8 +19,7 @@ actor BrokerPoller: FleetSource {
     }
 
     func report() async -> FleetHostsReport {
-        guard var latest else { return await poll() }
-        latest.time = Date()
+        guard let latest else { return await poll() }
         return latest
     }
 

@@ -43,8 +43,13 @@ struct FleetPageServer {
         _ = router.add(middleware: PageGuard(place: place))
         _ = router.add(middleware: FailureAnswers(advice: "docs/operate/fleet.md", logger: logger))
         router.get("/") { _, _ in PageDocument.answer(PageDocument.fleet) }
-        router.get("v1/fleet/hosts") { [poller] _, _ in
-            try await Answers.answer { await poller.report() }
+        router.get("v1/fleet/hosts") { [poller, pause] _, _ in
+            try await Answers.answer {
+                var report = await poller.report()
+                let most = pause + FleetPoller.roundMax(of: report.gateways.count)
+                if Date().timeIntervalSince(report.time) > most.inSeconds { report.old = true }
+                return report
+            }
         }
         return router
     }

@@ -11,6 +11,9 @@ actor FleetPoller: FleetSource {
     /// For the whole answer.
     static let answerTimeout = Duration.seconds(8)
 
+    /// The longest that one round of questions may take.
+    static func roundMax(of count: Int) -> Duration { answerTimeout * (count / atOnceMax + 1) }
+
     private let hosts: [FleetHost]
     private let transports: FleetTransports
     private let file: FleetMemoryFile?
@@ -28,8 +31,7 @@ actor FleetPoller: FleetSource {
 
     /// The present state; the first question, if nothing was asked yet.
     func report() async -> FleetHostsReport {
-        guard var latest else { return await poll() }
-        latest.time = Date()
+        guard let latest else { return await poll() }
         return latest
     }
 

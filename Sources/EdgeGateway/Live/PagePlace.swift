@@ -30,13 +30,14 @@ struct PagePlace: Equatable, Sendable {
     var isLoopback: Bool { host.hasPrefix("127.") || host == "::1" }
 
     /// The names by which a browser may call a page on loopback. Another name that leads here belongs to
-    /// a web site that wants to read the page through a visitor's browser (DNS rebinding).
+    /// a web site that wants to read the page through a visitor's browser (DNS rebinding). The port is another one
+    /// behind a tunnel.
     func accepts(authority: String?) -> Bool {
         guard isLoopback else { return true }
-        guard let authority else { return false }
-        return ["localhost", "127.0.0.1", "[::1]", Self.bracketed(host)].contains {
-            authority == $0 || authority == "\($0):\(port)"
+        guard let match = authority?.wholeMatch(of: /(\[[^\]]*\]|[^:\[\]]*)(?::[0-9]{1,5})?/) else {
+            return false
         }
+        return ["localhost", "127.0.0.1", "[::1]", Self.bracketed(host)].contains(String(match.1))
     }
 
     /// The beginning of links to it. An address that stands for all of them is replaced by the first

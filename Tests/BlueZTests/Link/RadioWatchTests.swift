@@ -22,6 +22,18 @@ struct RadioWatchTests {
         #expect(watch.tick(hasLinks: false, at: .seconds(110 + 200)) == .resetController)
     }
 
+    /// An adapter that was switched off, or had nothing to look for, was said to be deaf.
+    @Test("is not said to be deaf while nobody listens")
+    mutating func unused() {
+        _ = watch.wantScan(true, at: .zero)
+        _ = watch.tick(hasLinks: false, at: .seconds(90))
+        _ = watch.tick(hasLinks: false, at: .seconds(110))
+        #expect(watch.silentSince == .seconds(110))
+        _ = watch.wantScan(false, at: .seconds(120))
+        #expect(watch.silentSince == nil)
+        #expect(watch.tick(hasLinks: false, at: .seconds(900)) == nil)
+    }
+
     @Test("is well as soon as any device is heard, even a foreign one")
     mutating func stranger() {
         _ = watch.wantScan(true, at: .zero)

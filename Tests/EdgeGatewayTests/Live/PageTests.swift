@@ -56,10 +56,13 @@ import Testing
 
     @Test func anotherSitesNameThatLeadsToLoopbackIsNotAnswered() throws {
         let place = try PagePlace("127.0.0.1:8470")
-        for name in ["127.0.0.1:8470", "localhost:8470", "localhost"] {
+        // The third is that of a tunnel: it was answered 421.
+        for name in ["127.0.0.1:8470", "localhost:8470", "127.0.0.1:9007", "localhost", "[::1]:1"] {
             #expect(place.accepts(authority: name))
         }
-        for name in [nil, "evil.example", "evil.example:8470", "127.0.0.1:8471", ""] {
+        for name in [
+            nil, "evil.example", "evil.example:8470", "127.0.0.1:x", "127.0.0.1.evil:1", "[::1", "",
+        ] {
             #expect(!place.accepts(authority: name))
         }
         #expect(try PagePlace("0.0.0.0:8470").accepts(authority: "ward.example"))

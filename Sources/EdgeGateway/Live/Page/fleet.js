@@ -7,7 +7,7 @@ const STATES = { gone: { word: 'Gone', level: 'alarm', rank: 0 }, 'not-well': { 
 const list = value => Array.isArray(value) ? value : [];
 const count = value => number(value) === undefined ? '–' : value.toLocaleString();
 const gateways = new Map();  // by their names, which hosts.yaml has once
-let asking = false, askedAt = -Infinity, refusal = '', lost = false, inView = null;
+let asking = false, askedAt = -Infinity, refusal = '', lost = false, isOld = false, inView = null;
 
 const wall = new Wall({
   label: 'Gateways', things: 'gateways', hasTrend: false,
@@ -94,8 +94,8 @@ function showOpened() {
 function take(report) {
   const at = Date.parse(report && report.time);
   if (!report || !Array.isArray(report.gateways) || !Number.isFinite(at)) throw new Error('no answer of a fleet');
-  // An answer that is made again and again of the same moment is none: the command has stopped asking.
-  if (at !== heardAt) { heard = instant(); heardAt = at; }
+  heard = instant(); heardAt = at;
+  isOld = report.old === true;
   const seen = new Set();
   const change = { worse: [], better: [] };
   for (const gateway of report.gateways) {
@@ -129,7 +129,7 @@ async function ask() {
 }
 function watch() {
   const silence = since(heard || opened);
-  if (lost !== silence > OLD_SECONDS) {
+  if (lost !== (isOld || silence > OLD_SECONDS)) {
     lost = !lost;
     const line = make('p', '', 'No answer from the fleet command. What is shown may be old. '), age = make('span');
     age.setAttribute('aria-hidden', 'true');
@@ -139,7 +139,7 @@ function watch() {
     if (!lost) say('Connected again.');
     showFleet();
   }
-  if (lost) text($('lost').querySelector('span'), `(${refusal ? refusal + '; ' : ''}silent for ${lasting(silence)})`);
+  if (lost) text($('lost').querySelector('span'), isOld ? '(it asks no gateway any more)' : `(${refusal ? refusal + '; ' : ''}silent for ${lasting(silence)})`);
   let unwell = 0;
   for (const gateway of gateways.values()) if (gateway.state !== 'well') unwell += 1;
   text($('state'), lost ? 'Not connected' : !heard ? 'Connecting…' : unwell ? `${unwell} ${unwell === 1 ? 'needs' : 'need'} attention` : 'All well');
