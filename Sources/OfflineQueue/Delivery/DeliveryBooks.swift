@@ -284,10 +284,10 @@ struct DeliveryBooks: Sendable, Hashable {
 
 extension Database {
     /// Gives dead letters up: those for which `condition` holds, of the letter (`d`), its segment (`s`) and the assignment
-    /// of that (`a`). Returns how many.
+    /// of that (`a`). Returns how many, and those of them that were put back: they may be on their way.
     func giveUpLetters(
         where condition: String, _ arguments: StatementArguments, limit: Int = -1, reason: String
-    ) throws -> Int {
+    ) throws -> (count: Int, dropped: [DroppedRange]) {
         let letters = try Row.fetchAll(
             self,
             sql: """
@@ -295,11 +295,16 @@ extension Database {
                 JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
                 WHERE \(condition) LIMIT \(limit)
                 """, arguments: arguments)
+        var dropped: [DroppedRange] = []
         for letter in letters {
-            try DeliveryBooks(segment: letter[1] ?? 0, further: letter[2])
-                .giveUp(self, letter[0] ?? 0, isDead: letter[3] == 0, reason: reason)
+            let books = DeliveryBooks(segment: letter[1] ?? 0, further: letter[2])
+            let (sample, isDead): (Int64, Bool) = (letter[0] ?? 0, letter[3] == 0)
+            try books.giveUp(self, sample, isDead: isDead, reason: reason)
+            if !isDead {
+                dropped.append(DroppedRange(books: books, ids: sample...sample, reason: reason))
+            }
         }
-        return letters.count
+        return (letters.count, dropped)
     }
 
     /// Drops what waits at destinations: those for which `condition` holds, of the books (`d`), their segment (`s`) and

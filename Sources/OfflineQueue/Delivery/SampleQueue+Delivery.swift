@@ -178,22 +178,28 @@ extension SampleQueue {
 
     /// The samples that were put back: of the assignments whose own destination it is, and of the others
     /// that go there as well.
-    static let requeuedSQL = [
-        ("dead_letter", "a.enrollment", false), ("further_dead_letter", "d.destination", true),
-    ].map { letters, destination, isFurther in
-        """
-        SELECT \(SampleColumn.listOfP),
-            s.first_sample, s.last_sample, s.assignment, r.nonce, s.wall_offset_us, a.sensor,
-            \(PendingSegment.patientSQL(isFurther: isFurther)), s.identity_shift, \(isFurther),
-            r.boot
-        FROM \(letters) d
-        JOIN sample p ON p.id = d.sample
-        JOIN segment s ON s.id = p.segment
-        JOIN assignment a ON a.id = s.assignment
-        JOIN run r ON r.id = s.run
-        WHERE d.is_requeued = 1 AND \(destination) = ? AND s.wall_offset_us IS NOT NULL
-        ORDER BY d.sample
-        """
+    static let requeuedSQL = requeuedSQL(inOrderOf: "d.sample")
+    /// The same segment by segment: an average is made of samples that follow one another in one.
+    static let requeuedBySegmentSQL = requeuedSQL(inOrderOf: "d.segment, d.sample")
+
+    private static func requeuedSQL(inOrderOf columns: String) -> [String] {
+        [
+            ("dead_letter", "a.enrollment", false), ("further_dead_letter", "d.destination", true),
+        ].map { letters, destination, isFurther in
+            """
+            SELECT \(SampleColumn.listOfP),
+                s.first_sample, s.last_sample, s.assignment, r.nonce, s.wall_offset_us, a.sensor,
+                \(PendingSegment.patientSQL(isFurther: isFurther)), s.identity_shift, \(isFurther),
+                r.boot
+            FROM \(letters) d
+            JOIN sample p ON p.id = d.sample
+            JOIN segment s ON s.id = p.segment
+            JOIN assignment a ON a.id = s.assignment
+            JOIN run r ON r.id = s.run
+            WHERE d.is_requeued = 1 AND \(destination) = ? AND s.wall_offset_us IS NOT NULL
+            ORDER BY \(columns)
+            """
+        }
     }
 }
 

@@ -66,7 +66,7 @@ extension SampleQueue {
         var clocks = BootClocks(db)
         let key = try db.storeKey()
         var requeued = Walk(key: key)
-        for sql in requeuedSQL {
+        for sql in requeuedBySegmentSQL where count < limit {
             let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [enrollment])
             while requeued.samples.count < perSegment, requeued.damaged == nil,
                 let row = try rows.next()
@@ -77,6 +77,7 @@ extension SampleQueue {
                 if let last = requeued.samples.last, last.segmentID != segment.id {
                     _ = add(requeued, isEnded: true)
                     requeued = Walk(key: key)
+                    guard count < limit else { break }
                 }
                 requeued.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
             }

@@ -56,7 +56,7 @@ extension SampleQueue {
             _ = try db.assignment(assignment)
             let condition = "d.further = ? AND s.assignment = ?"
             let reason = Self.destinationRemoved
-            _ = try db.giveUpLetters(
+            let letters = try db.giveUpLetters(
                 where: condition, [destination, assignment], reason: reason)
             let dropped = try db.dropWaiting(
                 where: condition, [destination, assignment], reason: reason)
@@ -65,7 +65,7 @@ extension SampleQueue {
                     UPDATE further_destination SET state = 'removed'
                     WHERE assignment = ? AND destination = ?
                     """, arguments: [assignment, destination])
-            return dropped
+            return letters.dropped + dropped
         }
         deliveries.lent.drop(dropped)
         segments.close(assignment)

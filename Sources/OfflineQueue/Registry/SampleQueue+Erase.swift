@@ -65,7 +65,7 @@ extension SampleQueue {
     ) throws -> (isEmpty: Bool, dropped: [DroppedRange]) {
         let letters = try db.giveUpLetters(
             where: condition, arguments, limit: pruneRowsMax, reason: erased)
-        guard letters == 0 else { return (false, []) }
+        guard letters.count == 0 else { return (false, letters.dropped) }
         let dropped = try db.dropWaiting(where: condition, arguments, reason: erased)
         let settled = try Row.fetchAll(
             db,

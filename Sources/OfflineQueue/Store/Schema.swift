@@ -277,6 +277,8 @@ enum Schema {
             sent_as TEXT
         ) STRICT;
         CREATE INDEX dead_letter_requeued ON dead_letter(sample) WHERE is_requeued = 1;
+        CREATE INDEX dead_letter_requeued_segment ON dead_letter(segment, sample)
+            WHERE is_requeued = 1;
         CREATE INDEX dead_letter_sent_as ON dead_letter(sent_as) WHERE sent_as IS NOT NULL;
 
         CREATE TABLE request (
@@ -351,6 +353,8 @@ enum Schema {
             sent_as TEXT,
             UNIQUE (sample, destination)
         ) STRICT;
+        CREATE INDEX further_dead_letter_requeued_segment
+            ON further_dead_letter(destination, segment, sample) WHERE is_requeued = 1;
         CREATE INDEX further_dead_letter_sent_as ON further_dead_letter(sent_as)
             WHERE sent_as IS NOT NULL;
 

@@ -192,6 +192,22 @@ struct FurtherDestinationTests {
         #expect(try await scene.queue.audit().isClean)
     }
 
+    /// The outcome of the whole batch was lost, that of other patients' samples too, and they were sent again.
+    @Test func whatWasPutBackAndIsDroppedWhileItIsUnderWayCountsAsItSays() async throws {
+        let scene = try await TwoDestinations(store, clock, beats: 4)
+        try await scene.refuse(scene.elsewhere, 2)
+        try await scene.queue.requeue(deadLetters: [1, 2])
+        let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
+        #expect(batch.map(\.id) == [1, 2, 3, 4])
+        try await scene.queue.remove(destination: scene.elsewhere, from: scene.assignment.id)
+        try await scene.queue.settle(
+            enrollment: scene.elsewhere,
+            batch.filter { $0.id != 2 }.map { SettledSample($0, .delivered) })
+        let balance = try await scene.balance(scene.elsewhere)
+        #expect(balance.delivered == 3 && balance.dropped == [SampleQueue.destinationRemoved: 1])
+        #expect(try await scene.queue.audit().isClean)
+    }
+
     @Test func aPatientIsErasedWhereverItsSamplesWent() async throws {
         let scene = try await TwoDestinations(store, clock, beats: 5)
         try await scene.refuse(scene.elsewhere, 1)

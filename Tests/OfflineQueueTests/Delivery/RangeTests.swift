@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 
 @testable import OfflineQueue
@@ -80,6 +81,47 @@ struct RangeTests {
         found = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(found) == [[4]])
         #expect(try await queue.balance().dead == 1)
+    }
+
+    /// The samples of two straps alternate: each piece became an average of its own.
+    @Test func whatWasPutBackOfTwoStrapsIsARangeOfEach() async throws {
+        let queue = try await store.open(clock)
+        let first = try await Worn(queue, 1)
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:02")
+        let enrollment = first.enrollment.id
+        let second = try await queue.assign(sensor: sensor.id, enrollment: enrollment)
+        for number in UInt8(1)...4 {
+            try await queue.beat(first.assignment, bpm: number, clock)
+            try await queue.beat(second, bpm: number, clock)
+            try await queue.flush()
+        }
+        try await queue.settle(
+            enrollment: enrollment,
+            try await queue.nextBatch(enrollment: enrollment, limit: 8).map {
+                SettledSample($0, .dead(reason: "refused", diagnostics: ""))
+            })
+        try await queue.requeue(deadLetters: Array(1...8))
+        let found = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9)
+        #expect(ids(found) == [[1, 3, 5, 7], [2, 4, 6, 8]])
+        let fewer = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 4)
+        #expect(ids(fewer) == [[1, 3, 5, 7]])
+        try await queue.settle(
+            enrollment: enrollment,
+            found.flatMap(\.samples).map { SettledSample($0, .delivered) })
+        #expect(try await queue.balance().isBalanced)
+    }
+
+    /// The whole backlog of what was put back was read, and sorted, for each batch.
+    @Test func whatWasPutBackIsReadInTheOrderOfAnIndex() async throws {
+        try await store.open(clock).close()
+        for sql in SampleQueue.requeuedBySegmentSQL {
+            let plan = try await DatabaseQueue(path: store.path).read { db in
+                try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + sql, arguments: [1])
+                    .map { $0["detail"] as String }
+            }
+            #expect(plan.first?.contains("dead_letter_requeued_segment") == true, "\(plan)")
+            #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
+        }
     }
 
     @Test func whatWasPutBackComesFirstAndIsWhole() async throws {
