@@ -74,7 +74,6 @@ struct RadioWatch: Sendable {
         isScanWanted = isWanted
         quietSince = now
         isHeardElsewhere = false
-        if !isWanted { silentSince = nil }
         everyoneAt = now
         hasHeard = false
         defer { phase = .ours }

@@ -22,16 +22,19 @@ struct RadioWatchTests {
         #expect(watch.tick(hasLinks: false, at: .seconds(110 + 200)) == .resetController)
     }
 
-    /// An adapter that was switched off, or had nothing to look for, was said to be deaf.
-    @Test("is not said to be deaf while nobody listens")
+    /// An adapter that was switched off was said to be deaf, and power-cycled.
+    @Test("is not taken for deaf while nobody listens, and stays deaf over a power cycle")
     mutating func unused() {
         _ = watch.wantScan(true, at: .zero)
-        _ = watch.tick(hasLinks: false, at: .seconds(90))
-        _ = watch.tick(hasLinks: false, at: .seconds(110))
-        #expect(watch.silentSince == .seconds(110))
-        _ = watch.wantScan(false, at: .seconds(120))
-        #expect(watch.silentSince == nil)
+        _ = watch.wantScan(false, at: .seconds(80))
         #expect(watch.tick(hasLinks: false, at: .seconds(900)) == nil)
+        #expect(watch.silentSince == nil)
+        _ = watch.wantScan(true, at: .seconds(900))
+        _ = watch.tick(hasLinks: false, at: .seconds(990))
+        #expect(watch.tick(hasLinks: false, at: .seconds(1_010)) == .powerCycle)
+        _ = watch.wantScan(false, at: .seconds(1_011))
+        _ = watch.wantScan(true, at: .seconds(1_013))
+        #expect(watch.silentSince == .seconds(1_010))
     }
 
     @Test("is well as soon as any device is heard, even a foreign one")
