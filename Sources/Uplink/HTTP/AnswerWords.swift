@@ -50,10 +50,13 @@ enum ServerWords {
     /// A longer run of characters without a blank may be a token.
     static let wordLengthMax = 40
 
-    /// The same without these patients' identifiers; nil if nothing is left.
-    static func shown(_ text: String, hiding patients: Set<String>) -> String? {
+    /// The same without these patients' identifiers or secrets; nil if nothing is left.
+    static func shown(_ text: String, hiding secrets: Set<String>) -> String? {
         var text = text
-        for patient in patients where !patient.isEmpty { text.replace(patient, with: "...") }
+        // One may be a part of another.
+        for secret in secrets.sorted(by: { $0.count > $1.count }) where !secret.isEmpty {
+            text.replace(secret, with: "...")
+        }
         let shown = shown(text)
         return shown.isEmpty ? nil : shown
     }

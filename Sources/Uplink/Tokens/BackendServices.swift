@@ -47,7 +47,8 @@ struct BackendServices: TokenIssuer {
             let answer = try await transport.send(
                 .form(form, to: endpoint.origin, endpoint.target))
             let outcome = GrantOutcome(
-                answer, granted: clock.read().wall, lifetimeDefault: Self.lifetimeDefault)
+                answer, granted: clock.read().wall, lifetimeDefault: Self.lifetimeDefault,
+                hiding: [assertion.revealed])
             switch outcome {
             case .granted(var pair):
                 pair.refresh = nil

@@ -57,8 +57,10 @@ extension GrantOutcome {
         self = fault.certainlyNotSent ? .notSent(fault) : .unclear("\(fault)")
     }
 
-    /// An answer that tells nothing about the token or the key.
-    static func unclear(_ answer: HTTPAnswer) -> GrantOutcome { .unclear(answer.shown()) }
+    /// An answer that tells nothing about the token or the key, which it may quote.
+    static func unclear(_ answer: HTTPAnswer, hiding secrets: [String]) -> GrantOutcome {
+        .unclear(answer.shown(hiding: Set(secrets)))
+    }
 
     /// The outcome without what it carries, for logs.
     var word: String {

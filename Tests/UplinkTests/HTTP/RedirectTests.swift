@@ -119,6 +119,8 @@ import Testing
         (400, #"{"error":"invalid_scope","error_description":"no such scope"}"#, "no such scope"),
         (401, #"{"message":"Invalid API key"}"#, "Invalid API key"),
         (503, "<html>", "HTTP 503 with a web page"),
+        // A server may quote what it was sent.
+        (400, #"{"error":"x","msg":"no hush at sb_publishable_hush"}"#, "no ... at ..."),
     ])
     func whyThereIsNoTokenIsTold(status: Int, body: String, words: String) async throws {
         let transport = ScriptedTransport { _ in

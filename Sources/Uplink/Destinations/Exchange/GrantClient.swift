@@ -110,7 +110,8 @@ public struct GrantClient: TokenIssuer {
     ) async -> GrantOutcome {
         await transport.grant(.form(form, to: origin, target)) {
             GrantOutcome(
-                $0, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault)
+                $0, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault,
+                hiding: form.filter { $0.0 != "grant_type" }.map(\.1))
         }
     }
 
@@ -142,8 +143,12 @@ extension HTTPRequest {
 extension GrantOutcome {
     /// The content of a token endpoint's answer (RFC 6749 §5).
     ///
-    /// - Parameter lifetimeDefault: assumed when the server does not say.
-    init(_ answer: HTTPAnswer, granted: UTC, lifetimeDefault: Duration) {
+    /// - Parameters:
+    ///   - lifetimeDefault: assumed when the server does not say.
+    ///   - secrets: what was sent, which the server may quote.
+    init(
+        _ answer: HTTPAnswer, granted: UTC, lifetimeDefault: Duration, hiding secrets: [String]
+    ) {
         if let pair = TokenDocument.pair(
             in: answer, granted: granted, lifetimeDefault: lifetimeDefault)
         {
@@ -154,14 +159,14 @@ extension GrantOutcome {
             let document = try? JSONDecoder().decode(
                 TokenErrorDocument.self, from: Data(answer.body))
         else {
-            self = .unclear(answer)
+            self = .unclear(answer, hiding: secrets)
             return
         }
         self =
             switch document.error {
             case "invalid_grant": .refused(.invalidGrant)
             case "invalid_client", "unauthorized_client": .refused(.invalidClient)
-            default: .unclear(answer)
+            default: .unclear(answer, hiding: secrets)
             }
     }
 }

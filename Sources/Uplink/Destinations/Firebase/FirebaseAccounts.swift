@@ -71,11 +71,12 @@ struct FirebaseAccounts: TokenIssuer {
             return .granted(pair)
         }
         guard [400, 403].contains(answer.status), answer.content == .document else {
-            return .unclear(answer)
+            return .unclear(answer, hiding: [key.revealed])
         }
         let refused = try? Refused(json: answer.body)
         let message = refused?.error?.message ?? ""
-        return Self.isFinal(message) ? .refused(.invalidGrant) : .unclear(answer)
+        return Self.isFinal(message)
+            ? .refused(.invalidGrant) : .unclear(answer, hiding: [key.revealed])
     }
 
     /// Whether the same question has the same answer until a person acts. The word stands alone or before a

@@ -41,24 +41,25 @@ struct GoTrueClient: TokenIssuer {
             .post, url.origin, "\(url.path)/token?grant_type=\(grant)",
             contentType: "application/json", body: body.bytes)
         if let key { request.headers.append(("apikey", key.revealed)) }
-        return await transport.grant(request, judge)
+        let secrets = members.map(\.1) + [key?.revealed].compactMap(\.self)
+        return await transport.grant(request) { judge($0, hiding: secrets) }
     }
 
-    private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
+    private func judge(_ answer: HTTPAnswer, hiding secrets: [String]) -> GrantOutcome {
         if let pair = TokenDocument.pair(
             in: answer, granted: clock.read().wall, lifetimeDefault: Self.lifetimeDefault)
         {
             return .granted(pair)
         }
         guard [400, 401, 403, 422].contains(answer.status), answer.content == .document else {
-            return .unclear(answer)
+            return .unclear(answer, hiding: secrets)
         }
         let refused = try? Refused(json: answer.body)
         let words = [
             answer.fields["x-sb-error-code"], refused?.errorCode, refused?.code, refused?.error,
         ]
         return words.contains { $0.map(Self.final.contains) ?? false }
-            ? .refused(.invalidGrant) : .unclear(answer)
+            ? .refused(.invalidGrant) : .unclear(answer, hiding: secrets)
     }
 
     /// Words after which the same question has the same answer until a person acts
