@@ -10,7 +10,8 @@ public enum DeliveryFault: Error, Hashable, Sendable {
     case redirect(Redirect)
     /// The exchange takes none of the samples, each with this status; its words without digits.
     case refusesEach(status: Int, text: String)
-    /// The exchange gives no access token now, or takes none; what was seen, as ``TokenFault/cause``.
+    /// The exchange gives no access token now, or takes none; what was seen, such as
+    /// ": HTTP 503 with a web page".
     case noToken(String)
 }
 
