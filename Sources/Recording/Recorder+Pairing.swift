@@ -92,19 +92,19 @@ extension Recorder {
         return await catchUp()
     }
 
-    /// The queue has all that these sensors sent until this uptime; nil if that takes too long to find out. Once
-    /// bluetoothd has handed over all that it kept, frames that are kept back until their times are clear are stored with
-    /// what is known now.
+    /// The queue has everything that these sensors sent until the uptime returned; nil if that takes too long to find out.
+    /// Frames whose times are not clear yet are stored as they are known now, if bluetoothd has handed over all that it
+    /// kept.
     public func takenUntil(of sensors: Set<Int64>) async -> Uptime? {
         let now = clock.read().uptime
         // Nothing comes from a strap that is not recorded.
         guard sessions.values.contains(where: { sensors.contains($0.sensorID) }) else { return now }
-        // A frame is on its way for so long, in the strap and from it.
+        // The longest that a strap may keep a frame, and that the frame may be on its way.
         let way = Duration.microseconds(
             FrameIntake.holdMicrosecondsMax + FrameIntake.wayMicrosecondsMax)
         let handedOver = isHung ? hungSince ?? .zero : await central.handedOverUntil()
         guard await catchUp() else { return nil }
-        // Those that are kept back here may have come so long before.
+        // Frames that are kept back here may have arrived that long before.
         guard handedOver >= now else { return handedOver - way - way }
         await release(sessions.filter { sensors.contains($0.value.sensorID) }.keys.sorted())
         return handedOver - way

@@ -65,9 +65,9 @@ extension Central {
         link.adapter = place.adapter
     }
 
-    /// The device object to connect by: the one with a bond, for a bond belongs to one adapter; else
-    /// one that is connected already, else on the adapter with room and the fewest links. Those that have heard the
-    /// sensor lately go before those with a bond that have not, and without a bond there are no others.
+    /// The device object to connect by: one with a bond, for a bond belongs to one adapter; else one that is connected
+    /// already. Among equals, adapters that have heard the sensor lately go first, then those with room, then those with
+    /// the fewest links. Without a bond, adapters that have not heard it are left out.
     func bestPlace(of address: String) -> Device? {
         let now = clock.now()
         let places = (devices[address] ?? [:]).values.filter { device in

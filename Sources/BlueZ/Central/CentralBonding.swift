@@ -38,7 +38,7 @@ extension Central {
     func endBonding(_ address: String, within limit: Duration) async {
         let link = links[renames[address] ?? address]
         link?.agent = nil
-        // The bond may have revealed another address, and its window is one of its own.
+        // Bonding may have revealed another address, which has a window of its own.
         for one in Set([address, link?.address ?? address]) {
             await client?.closePairingWindow(one, deadline: limit)
         }

@@ -24,7 +24,7 @@ extension Central {
             scanRequests > 0 || !sought.isEmpty || links.values.contains { $0.machine.wantsScan }
         for (path, adapter) in adapters {
             handle(.wantScan(isWanted), radioAt: path)
-            // One that is off hears nothing, and is not deaf.
+            // An adapter that is off hears nothing, but that does not make it deaf.
             let action = adapters[path]?.watch.wantScan(
                 isWanted && isUsable(adapter.object), at: clock.now())
             perform(action, radioAt: path)

@@ -281,7 +281,7 @@ actor Deliveries {
         // Secrets that cannot be read cannot be used either.
         guard let (kind, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
         else { return nil }
-        // What stands under a name that may be another gateway's is that one's.
+        // If another gateway may have this name, what is published under it belongs to that gateway.
         if type(of: kind).isUnderName {
             let isTaken = enrollment.holdReason == HoldReason.nameTaken.rawValue
             guard await !board.isOther, !isTaken else { return nil }

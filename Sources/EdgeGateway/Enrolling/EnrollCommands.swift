@@ -115,7 +115,7 @@ struct EnrollCommand: AsyncParsableCommand {
     static func waitingElsewhere(
         _ all: [EnrollmentReport], beside new: EnrollmentReport
     ) -> [String] {
-        // Nobody is told to erase an enrollment that has data.
+        // Never advise erasing an enrollment that has data.
         guard new.delivered == 0, new.pending == 0, new.dead == 0 else { return [] }
         return all.filter {
             $0.kind == "invitation" && $0.kind == new.kind && $0.patient == new.patient

@@ -65,9 +65,9 @@ struct EraseService: Sendable {
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// Nothing may wait, or come, from these sensors.
+    /// The condition that no sample of these sensors waits or may still come.
     ///
-    /// - Throws: `samples-may-come` if it cannot be had at the moment what they have sent.
+    /// - Throws: `samples-may-come` if what they have sent cannot be taken in time.
     private func nothing(from sensors: [Int64]) async throws -> Erasure.Undelivered {
         guard let taken = await recorder.takenUntil(of: Set(sensors)) else {
             throw QueueError(

@@ -130,9 +130,9 @@ struct FleetGateway: Codable, Equatable, Sendable {
 
 /// `fleet --json`, and `GET /v1/fleet/hosts` of the fleet's page: worst first.
 struct FleetHostsReport: Codable, Equatable, Sendable {
-    /// When the gateways were asked, or the broker's word was read.
+    /// When the gateways were asked, or the broker was read.
     var time: Date
-    /// They should have been asked again by now; left out otherwise.
+    /// True if the gateways should have been asked again by now; left out otherwise.
     var old: Bool?
     var gateways: [FleetGateway]
 

@@ -79,7 +79,7 @@ struct GapService: Sendable {
         guard until.map({ begin < $0 }) ?? true else {
             throw refuse("the beginning is not before the end")
         }
-        // By a clock that is set back meanwhile, days are an hour longer.
+        // A month in which clocks go back is an hour longer.
         guard min(until ?? now, now) - begin <= Coverage.day * Self.daysMax + .seconds(3_600) else {
             throw refuse(tooMany)
         }

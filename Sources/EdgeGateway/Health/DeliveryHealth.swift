@@ -60,7 +60,7 @@ struct DeliveryHealth: Sendable {
     }
 
     /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
-    /// several patients; it is named once, for the one who wears it if that one is held.
+    /// several patients; it is named once: for its present wearer, if that patient is held.
     static func heldStraps(
         of enrollment: Enrollment, _ held: [String: HoldReason], among enrollments: [Enrollment],
         _ assignments: [Assignment], _ sensors: [Sensor]

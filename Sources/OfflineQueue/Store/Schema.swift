@@ -31,7 +31,7 @@ enum Schema {
     ///   `jumped_after_us`: the clock then jumped to another date, and what came later has no time.
     /// - `clock_step`: two trusted readings that disagree, the newest 1,000 of all boots.
     /// - `run.is_imported`: its samples came from another store.
-    /// - `assignment.is_imported`: it holds samples of a file. What is between them only the store knows that recorded them.
+    /// - `assignment.is_imported`: its samples came from a file. Only the store that recorded them knows their gaps.
     /// - `enrollment.patient_fingerprints`: which person each number at the exchange means, as a JSON object.
     ///   `.device_is_chosen`: by a person.
     /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.

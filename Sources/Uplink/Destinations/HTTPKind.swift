@@ -67,7 +67,7 @@ public enum AnswerMeaning: Hashable, Sendable {
     case held(HoldReason)
     /// Says nothing about the data points.
     case unclear
-    /// It is a proxy's, which has no answer of the server: the server may still be at it.
+    /// A proxy answered in place of the server, which may still be working on the request.
     case unanswered
 }
 

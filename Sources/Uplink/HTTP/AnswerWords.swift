@@ -53,7 +53,7 @@ enum ServerWords {
     /// The same without these patients' identifiers or secrets; nil if nothing is left.
     static func shown(_ text: String, hiding secrets: Set<String>) -> String? {
         var text = text
-        // One may be a part of another.
+        // One secret may be part of another.
         for secret in secrets.sorted(by: { $0.count > $1.count }) where !secret.isEmpty {
             text.replace(secret, with: "...")
         }

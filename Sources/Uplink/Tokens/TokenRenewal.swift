@@ -21,7 +21,7 @@ public struct TokenRenewal: Sendable {
         case mint(clientID: String, secret: Secret)
         /// Redeem the invitation again and report ``TokenRenewal/redeemed(_:_:)``.
         case redeem(Secret)
-        /// No usable token; ask again at this uptime. What was seen, for a person.
+        /// No usable token; ask again at this uptime. The cause, if it is known, is for a person.
         case wait(until: Uptime, cause: String?)
         /// No usable token, and only a person can bring a new one. An attempt is still made at this
         /// uptime, in case the exchange was mended.
@@ -39,7 +39,7 @@ public struct TokenRenewal: Sendable {
     private var isRefused = false
     private var refreshIsDead = false
     private var failures = 0
-    /// What was seen at the last attempt, if it brought no token.
+    /// Why the last attempt brought no token, for a person; nil if it brought one.
     private var cause: String?
     private var youngRefusals = 0
     private var nextAttempt = Uptime.zero

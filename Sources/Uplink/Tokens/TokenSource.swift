@@ -14,7 +14,7 @@ public protocol TokenSource: Sendable {
 
 /// Why there is no token now.
 public enum TokenFault: Error, Hashable, Sendable {
-    /// One may be had later; ask again at this uptime. The cause as far as it is known, for a person.
+    /// There may be one later; ask again at this uptime. The cause, if it is known, is for a person.
     case notNow(until: Uptime, cause: String?)
     /// Only a person can bring one; an attempt is still made at this uptime.
     case enrollAgain(retryAt: Uptime)

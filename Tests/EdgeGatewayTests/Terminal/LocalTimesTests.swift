@@ -55,7 +55,7 @@ import Testing
             Self.berlin.text(Date(timeIntervalSince1970: $0))
         }
         #expect(twice == ["2026-10-25 02:30:00 UTC+2", "2026-10-25 02:30:00 UTC+1"])
-        // What is printed can be typed.
+        // A time that was printed can be typed back.
         #expect(try twice.map { try date($0, Self.berlin) } == [first, first + 3_600])
         let never = try date("2026-03-29 02:30", Self.berlin)
         #expect(Self.berlin.text(Date(timeIntervalSince1970: never)) == "2026-03-29 03:30:00")
