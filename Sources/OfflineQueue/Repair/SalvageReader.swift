@@ -57,6 +57,9 @@ public final class SalvageReader {
     private var isReadable = true
     private var gapsHanded = 0
     private var hasHandedFrames = false
+    /// Pieces that were read, and the beginning of the next one.
+    private var full: [[ImportLine]] = []
+    private var slice = ImportSlice()
     /// Whether SQLite read the samples to their end, and how many of the store's own were handed out.
     private var isTreeSound = true
     private var handed = 0
@@ -130,7 +133,7 @@ public final class SalvageReader {
     enum Piece: Sendable {
         case gaps([SalvageSource.Values])
         case undecodable([(frame: ImportLine, fault: String)])
-        case samples([ExportLine])
+        case samples([ImportLine])
 
         /// Nil if it is no more than one.
         var halves: (Piece, Piece)? {
@@ -158,7 +161,11 @@ public final class SalvageReader {
             hasHandedFrames = true
             return .undecodable(undecodable())
         }
-        return next().map(Piece.samples)
+        while full.isEmpty, let lines = next() {
+            full += lines.compactMap { slice.add($0.asRead) }
+        }
+        let samples = full.isEmpty ? slice.take() : full.removeFirst()
+        return samples.isEmpty ? nil : .samples(samples)
     }
 
     /// The next samples, mostly in the order of their numbers; nil at the end.

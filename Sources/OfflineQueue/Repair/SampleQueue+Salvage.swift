@@ -59,7 +59,7 @@ struct Saving: Sendable {
         case .gaps(let gaps): try Self.add(gaps, db)
         case .undecodable(let frames): try work.store(undecodable: frames, from: number, db)
         case .samples(let lines):
-            try work.store(lines.map(\.asRead), from: number, during: run, db)
+            try work.store(lines, from: number, during: run, db)
         }
     }
 

@@ -176,6 +176,8 @@ enum Schema {
     /// - `acknowledged_loss`: how many of the losses with a reason a person has seen.
     /// - `imported`: the numbers that were taken over of an imported run, for ever: that is what makes a second import
     ///   add nothing.
+    /// - `given_before`: the numbers that the store before this one had of a run. Whether those that are not here were
+    ///   delivered, or erased, nobody knows.
     private static let samples = """
         CREATE TABLE segment (
             id INTEGER PRIMARY KEY,
@@ -258,6 +260,13 @@ enum Schema {
             last_number INTEGER NOT NULL,
             PRIMARY KEY (run, first_number),
             CHECK (first_number <= last_number)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE given_before (
+            run INTEGER NOT NULL REFERENCES run(id),
+            first_number INTEGER NOT NULL,
+            last_number INTEGER NOT NULL,
+            PRIMARY KEY (run, first_number, last_number)
         ) STRICT, WITHOUT ROWID;
         """
 
@@ -353,6 +362,8 @@ enum Schema {
             sent_as TEXT,
             UNIQUE (sample, destination)
         ) STRICT;
+        CREATE INDEX further_dead_letter_requeued ON further_dead_letter(sample)
+            WHERE is_requeued = 1;
         CREATE INDEX further_dead_letter_requeued_segment
             ON further_dead_letter(destination, segment, sample) WHERE is_requeued = 1;
         CREATE INDEX further_dead_letter_sent_as ON further_dead_letter(sent_as)
@@ -437,7 +448,8 @@ enum Schema {
             ("enrollment", ["INSERT", "UPDATE", "DELETE"]),
             ("assignment", ["INSERT", "UPDATE", "DELETE"]),
             ("further_destination", ["INSERT", "UPDATE", "DELETE"]),
-            ("erased_number", ["INSERT"]), ("salvage", ["INSERT", "UPDATE", "DELETE"]),
+            ("erased_number", ["INSERT"]), ("imported", ["INSERT"]),
+            ("salvage", ["INSERT", "UPDATE", "DELETE"]),
         ].flatMap { table, changes in
             changes.map { change in
                 """

@@ -51,6 +51,7 @@ struct ImportIdentities: Sendable {
             // It would give the same number to another sample.
             if !isHome, run.id == currentRun { return .unsure(.runGoesOn) }
         }
+        if !isHome, try run.hasGivenBefore(sample.number, db) { return .unsure(.lost) }
         try seen?.insert(sample.number, db)
         taken[sample.identity] = sample
         return .new
@@ -65,6 +66,16 @@ struct ImportedRun: Sendable {
     var boot: Int64
     /// Whether the registry knows it: a store that was put in this one's place has runs of its own.
     var isKnown = true
+
+    /// Whether the store before this one had a sample with this number.
+    fileprivate func hasGivenBefore(_ number: Int64, _ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM given_before
+                        WHERE run = ?1 AND first_number <= ?2 AND last_number >= ?2)
+                    """), arguments: [id, number]) ?? false
+    }
 }
 
 /// Whether a sample of a file is in the store.

@@ -63,12 +63,6 @@ public struct ImportProgress: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// Samples after which a slice of an import ends with its minute: the queue takes what is recorded
-    /// meanwhile between two slices, and one takes some 20 ms.
-    static let importSliceSamples = 1_000
-    /// Samples a slice has at most. A minute of a hundred straps is shorter; a longer one is parted.
-    static let importSliceSamplesMax = 10_000
-
     /// Takes over the waiting samples of an export file (``ExportFormat/ndjson``) of another store, to
     /// deliver them under the identities they have.
     ///
@@ -95,7 +89,7 @@ extension SampleQueue {
         while let sample = try reader.nextSample() {
             do { try survey.add(sample, line: reader.line) } catch { throw reader.fault(error) }
             told.checked += 1
-            if told.checked.isMultiple(of: Self.importSliceSamples) { await progress(told) }
+            if told.checked.isMultiple(of: ImportSlice.samples) { await progress(told) }
         }
         try survey.checkTimes()
         told.total = told.checked
@@ -104,7 +98,7 @@ extension SampleQueue {
 
         var work = SampleImport(
             survey: survey, target: target, settings: settings)
-        var slice: [ImportLine] = []
+        var slice = ImportSlice()
         reader = try ImportReader(path: path)
         while let sample = try reader.nextSample() {
             told.done += 1
@@ -112,18 +106,13 @@ extension SampleQueue {
                 work.summary.notSelected += 1
                 continue
             }
-            let isFull =
-                slice.count >= Self.importSliceSamplesMax
-                || (slice.count >= Self.importSliceSamples && slice.last?.minute != sample.minute)
-            if isFull {
-                work = try await store(slice, work)
-                slice.removeAll(keepingCapacity: true)
+            if let full = slice.add(sample) {
+                work = try await store(full, work)
                 told.summary = work.summary
                 await progress(told)
             }
-            slice.append(sample)
         }
-        if !slice.isEmpty { work = try await store(slice, work) }
+        if !slice.lines.isEmpty { work = try await store(slice.lines, work) }
         told.summary = work.summary
         await progress(told)
         return work.summary
@@ -148,6 +137,32 @@ extension SampleQueue {
         }
         segments.advance(to: done.nextSample)
         return done
+    }
+}
+
+/// Samples that one transaction stores. No slice parts a minute of a run: of half a window no average is made.
+struct ImportSlice {
+    /// Samples after which a slice ends with its minute: the queue takes what is recorded meanwhile between two slices,
+    /// and one takes some 20 ms.
+    static let samples = 1_000
+    /// Samples a slice has at most. A minute of a hundred straps is shorter; a longer one is parted.
+    static let samplesMax = 10_000
+
+    private(set) var lines: [ImportLine] = []
+
+    /// Adds a sample. Returns the slice before it, if it begins the next one.
+    mutating func add(_ line: ImportLine) -> [ImportLine]? {
+        let isFull =
+            lines.count >= Self.samplesMax
+            || lines.count >= Self.samples && lines.last?.minute != line.minute
+        defer { lines.append(line) }
+        return isFull ? take() : nil
+    }
+
+    /// The samples since the last slice, which end one.
+    mutating func take() -> [ImportLine] {
+        defer { lines = [] }
+        return lines
     }
 }
 

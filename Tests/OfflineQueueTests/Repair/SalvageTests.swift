@@ -72,6 +72,81 @@ struct SalvageTests {
         #expect(try brokenFiles().count == 1)
     }
 
+    /// An import took for new what was delivered, and deleted, before the store broke.
+    @Test func anImportTakesNothingThatTheBrokenStoreHadDelivered() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(60)..<80 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        var bytes: [UInt8] = []
+        try SampleQueue.export(path: store.path) { bytes += $0 }
+        let file = store.directory.appendingPathComponent("samples.ndjson").path
+        try Data(bytes).write(to: URL(fileURLWithPath: file))
+        #expect(try await queue.deliverAll(worn.enrollment.id).count == 20)
+        #expect(try await queue.purgeSettled() == 20)
+        try await queue.close()
+        try overwrite(page: 0)
+        queue = try await store.open(clock, bootID: "boot-2")
+        let summary = try await queue.importSamples(
+            from: file, into: ImportTarget(enrollmentID: worn.enrollment.id))
+        #expect(summary.added == 0 && summary.unsure == 20, "\(summary)")
+        #expect(summary.unsureSamples.map(\.reason) == [.lost])
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// The same of samples that had been imported; those that wait come home.
+    @Test(arguments: [false, true])
+    func anImportBeforeTheStoreBrokeIsRemembered(isDelivered: Bool) async throws {
+        let elsewhere = try TestStore()
+        let other = try await elsewhere.open(clock, bootID: "elsewhere")
+        let there = try await Worn(other)
+        for bpm in UInt8(60)..<80 { try await other.beat(there.assignment, bpm: bpm, clock) }
+        try await other.close()
+        var bytes: [UInt8] = []
+        try SampleQueue.export(path: elsewhere.path) { bytes += $0 }
+        let file = store.directory.appendingPathComponent("samples.ndjson").path
+        try Data(bytes).write(to: URL(fileURLWithPath: file))
+
+        var queue = try await store.open(clock)
+        let target = ImportTarget(enrollmentID: try await queue.enroll(.example("e")).id)
+        #expect(try await queue.importSamples(from: file, into: target).added == 20)
+        if isDelivered {
+            #expect(try await queue.deliverAll(target.enrollmentID).count == 20)
+            #expect(try await queue.purgeSettled() == 20)
+        }
+        try await queue.close()
+        try overwrite(page: 0)
+        queue = try await store.open(clock, bootID: "boot-2")
+        let summary = try await queue.importSamples(from: file, into: target)
+        #expect(summary.added == 0 && summary.known == (isDelivered ? 0 : 20), "\(summary)")
+        #expect(
+            try await queue.deliverAll(target.enrollmentID).count == (isDelivered ? 0 : 20))
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// It cut them every thousand samples, and of each part an average was made.
+    @Test func aSalvageCutsNoMinute() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for number in 0..<2_500 {
+            try await queue.beat(worn.assignment, bpm: UInt8(number % 100), clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.close()
+        try overwrite(page: 0)
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage?.carried == 2_500)
+        let ranges = try await queue.nextRanges(
+            enrollment: worn.enrollment.id, perSegment: 2_000, limit: 4_000)
+        #expect(ranges.reduce(0) { $0 + $1.samples.count } == 2_500 && ranges.count > 1)
+        let minutes = ranges.map { range in
+            Set(range.samples.map { $0.time.microseconds / ImportMinute.length })
+        }
+        for (earlier, later) in zip(minutes, minutes.dropFirst()) {
+            #expect(earlier.isDisjoint(with: later))
+        }
+    }
+
     /// A damaged page of samples kept from being read who wears what: all other samples were nobody's.
     @Test func aDamagedPageOfSamplesTakesNoPatientAwayWhereThereIsNoSidecar() async throws {
         let world = try await SalvageWorld(store, clock)
