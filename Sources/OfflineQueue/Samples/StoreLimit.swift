@@ -59,8 +59,9 @@ enum StoreLimit {
         return room
     }
 
-    /// Drops what waits for any destination among the next few ids of the oldest that wait, up to the column `end` of each
-    /// segment: its last sample, or what its own destination is done with. False if nothing waits.
+    /// Drops what waits for any destination among the next few ids of the oldest that wait, put-back samples too, up to
+    /// the column `end` of each segment: its last sample, or what its own destination is done with. False if nothing
+    /// waits.
     private static func dropOldest(
         through end: String, _ db: Database, into dropped: inout [DroppedRange]
     ) throws -> Bool {
@@ -70,7 +71,10 @@ enum StoreLimit {
                 SELECT s.id, d.further, d.settled_through, s.\(end) FROM \(DeliveryBooks.allSQL) d
                 JOIN segment s ON s.id = d.segment WHERE d.settled_through < s.\(end)
                 """)
-        guard let oldest = waiting.map({ $0[2] as Int64? ?? 0 }).min() else { return false }
+        let putBack = try Int64.fetchAll(db, sql: oldestPutBackSQL(through: end))
+        guard let oldest = (waiting.map { $0[2] as Int64? ?? 0 } + putBack).min() else {
+            return false
+        }
         for row in waiting {
             let cursor: Int64 = row[2] ?? 0
             let last = min(row[3] ?? 0, oldest + dropStepIDs)
@@ -80,7 +84,29 @@ enum StoreLimit {
                 try books.drop(
                     db, after: cursor, through: last, reason: LossReason.queueFull.rawValue))
         }
+        guard !putBack.isEmpty else { return true }
+        dropped += try db.giveUpLetters(
+            where: "d.sample <= ?1 AND \(isPutBackSQL(through: end))", [oldest + dropStepIDs],
+            reason: LossReason.queueFull.rawValue
+        ).dropped
         return true
+    }
+
+    /// Whether a sample was put back (`d`), and if `end` is what the segment's (`s`) own destination is done with, only
+    /// further ones hold it.
+    private static func isPutBackSQL(through end: String) -> String {
+        "d.is_requeued = 1 AND d.sample <= s.\(end)"
+            + (end == "settled_through"
+                ? " AND NOT EXISTS (SELECT 1 FROM dead_letter o WHERE o.sample = d.sample)" : "")
+    }
+
+    private static func oldestPutBackSQL(through end: String) -> String {
+        ["dead_letter", "further_dead_letter"].map { letters in
+            """
+            SELECT * FROM (SELECT d.sample FROM \(letters) d JOIN segment s ON s.id = d.segment
+                WHERE \(isPutBackSQL(through: end)) ORDER BY d.sample LIMIT 1)
+            """
+        }.joined(separator: " UNION ALL ")
     }
 
     /// Drops samples that arrived before `horizon` (nil: none) and still wait, of every segment whose

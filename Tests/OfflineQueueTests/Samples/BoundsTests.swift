@@ -36,6 +36,47 @@ struct BoundsTests {
         samples.map { Int($0.frame[1]) | Int($0.frame[2]) << 8 }
     }
 
+    /// Samples that were put back filled the store: `keep-newest` dropped what is new.
+    @Test(arguments: [false, true])
+    func keepNewestDropsPutBackSamplesFirst(isFurther: Bool) async throws {
+        let scene = try await TwoDestinations(store, clock, settings: settings(.keepNewest))
+        try await scene.beat(2_000)
+        for destination in [scene.own, scene.elsewhere] {
+            try await scene.queue.deliverAll(destination)
+        }
+        let again = isFurther ? scene.elsewhere : scene.own
+        #expect(
+            try await scene.queue.redeliver(
+                Redelivery(destination: again, since: ManualClock.midnight)) == 2_000)
+        try await scene.beat(4_000)
+        let balance = try await scene.balance(again)
+        #expect(balance.refused.isEmpty && balance.isBalanced)
+        #expect(balance.dropped[LossReason.queueFull.rawValue] ?? 0 > 2_000, "\(balance)")
+        #expect(try await scene.queue.audit().isClean)
+        let rest = try await scene.queue.deliverAll(again)
+        #expect(rest.first.map { $0.id > 2_000 } ?? false && rest.last?.id == 6_000)
+    }
+
+    /// It filled up with them, and refused what its own destination waited for.
+    @Test func whatAFurtherDestinationGetsAgainMakesRoomBeforeNewFramesAreRefused() async throws {
+        let scene = try await TwoDestinations(store, clock, settings: settings(.refuseNew))
+        try await scene.beat(2_000)
+        for destination in [scene.own, scene.elsewhere] {
+            try await scene.queue.deliverAll(destination)
+        }
+        let again = Redelivery(destination: scene.elsewhere, since: ManualClock.midnight)
+        #expect(try await scene.queue.redeliver(again) == 2_000)
+        for _ in 0..<10 {
+            try await scene.beat(300)
+            try await scene.queue.deliverAll(scene.own)
+        }
+        #expect(try await scene.balance(scene.own).refused.isEmpty)
+        #expect(
+            try await scene.balance(scene.elsewhere).dropped[LossReason.queueFull.rawValue] ?? 0
+                > 1_000)
+        #expect(try await scene.queue.audit().isClean)
+    }
+
     @Test func theDefaultKeepsTheOldestAndCountsWhatItRefuses() async throws {
         let queue = try await store.open(clock, settings: settings(.refuseNew))
         let worn = try await Worn(queue)
