@@ -135,7 +135,8 @@ import Testing
             left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1, deleted: true),
         "export": ExportReport(
-            file: "ward.ndjson", samples: 9, damaged: 1, leftOut: true, deleted: false),
+            file: "ward.ndjson", samples: 9, damaged: 1, leftOut: true, underWay: 3,
+            deleted: false),
         "export-coverage": CoverageExportReport(file: "coverage.csv", days: 14),
         "export-gaps": GapExportReport(file: "gaps.csv", gaps: 7),
         "fleet": FleetReport(status, at: noon.addingTimeInterval(60)),

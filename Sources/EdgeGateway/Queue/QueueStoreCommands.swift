@@ -25,6 +25,8 @@ struct ExportReport: Codable, Equatable {
     var damaged: Int
     /// Left out because they are delivered, dropped or dead everywhere: what `--all` adds.
     var leftOut: Bool
+    /// Left out because straps still record their minute.
+    var underWay: Int
     /// The store has deleted samples of that time.
     var deleted: Bool
 }
@@ -167,7 +169,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             let line = ProgressLine("exporting")
             return try SampleQueue.export(
                 path: path, format: format ?? .ndjson, selection: all ? .everything : .unsent,
-                filter: filter,
+                filter: filter, now: .now(),
                 progress: { line.show($0) }, to: { try output.write($0) })
         }
         try output.finish()
@@ -176,11 +178,16 @@ struct QueueExportCommand: AsyncParsableCommand {
                 "note: the file has only samples that still wait; delivered, dropped and dead ones are not in it\n"
                     + "  --all adds those that the store still has")
         }
+        if summary.underWay > 0 {
+            Terminal.complain(
+                "note: the last minutes of straps that record are not in it (\(summary.underWay.counted("sample")))\n"
+                    + "  export again with --last 15m when they are over")
+        }
         let isPartial = try all && lacksDeleted(settings, filter)
         try tell(
             ExportReport(
                 file: file, samples: summary.samples, damaged: summary.damaged,
-                leftOut: summary.leavesOut, deleted: isPartial),
+                leftOut: summary.leavesOut, underWay: summary.underWay, deleted: isPartial),
             summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
     }
 

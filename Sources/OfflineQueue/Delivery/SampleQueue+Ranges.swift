@@ -12,6 +12,10 @@ public struct PendingRange: Sendable, Hashable {
     /// damaged row comes next.
     public let isCut: Bool
 
+    /// How long after its end a window is taken for complete, if no later sample says so: twice the longest time that a
+    /// sample may wait for its commit.
+    public static let grace = Duration.seconds(120)
+
     /// Samples that follow one another directly.
     public init(samples: [PendingSample], isEnded: Bool, isCut: Bool = false) {
         self.samples = samples

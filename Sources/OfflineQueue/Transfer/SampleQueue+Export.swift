@@ -21,7 +21,8 @@ public enum ExportSelection: String, Sendable, Hashable, CaseIterable {
 
 /// Which of them, by time and sensor; the default leaves none out.
 public struct ExportFilter: Sendable, Hashable {
-    /// Only samples measured at this time or later. Those without a known time are left out.
+    /// Only samples measured at this time or later. Those without a known time are left out. What is to be imported begins
+    /// and ends with a whole minute.
     public var since: UTC?
     /// Only samples measured before this time. Those without a known time are left out.
     public var until: UTC?
@@ -54,6 +55,18 @@ public struct ExportFilter: Sendable, Hashable {
                 throw QueueError(.unknownReference, operation, what)
             }
         }
+    }
+
+    /// Of whole minutes: of part of one, a gateway that imports it would make another average than this one.
+    fileprivate var ofWholeMinutes: ExportFilter {
+        var whole = self
+        whole.since = since.map { UTC(microseconds: $0.microseconds &- $0.intoMinute) }
+        whole.until = until.map { until in
+            let into = until.intoMinute
+            return into == 0
+                ? until : UTC(microseconds: until.microseconds &+ (ImportMinute.length - into))
+        }
+        return whole
     }
 
     fileprivate func admits(_ line: ExportLine, _ selection: ExportSelection) -> Bool {
@@ -113,6 +126,8 @@ public struct ExportSummary: Sendable, Hashable {
     public internal(set) var damaged = 0
     /// Whether samples that the filter admits were left out because they wait for no destination.
     public internal(set) var leavesOut = false
+    /// Samples left out because straps still record their minute.
+    public internal(set) var underWay = 0
 }
 
 extension SampleQueue {
@@ -136,19 +151,25 @@ extension SampleQueue {
     /// exported sample stays what it was: delivered from here and from where the file is imported, it
     /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
     ///
+    /// What ``SampleQueue/importSamples(from:into:progress:)`` reads has whole minutes, of which averages are made. With
+    /// `now`, the minutes are left out that a gateway which records may go on with.
+    ///
     /// `progress` gets the part done, 0…1, about every thousandth. Throws ``QueueError``
     /// (`unknown-reference` before it writes anything, if the filter names a sensor or a destination that the store
     /// does not have), and whatever `sink` throws.
     @discardableResult
     public static func export(
         path: String, format: ExportFormat = .ndjson, selection: ExportSelection = .unsent,
-        filter: ExportFilter = ExportFilter(), progress: (Double) -> Void = { _ in },
-        to sink: ([UInt8]) throws -> Void
+        filter: ExportFilter = ExportFilter(), now: UTC? = nil,
+        progress: (Double) -> Void = { _ in }, to sink: ([UInt8]) throws -> Void
     ) throws -> ExportSummary {
         try StoreFile.readOnce(path, "export samples") { db in
             try filter.check(db, "export samples")
+            let isForImport = format == .ndjson
             var export = SampleExport(
-                db: db, format: format, selection: selection, filter: filter)
+                db: db, format: format, selection: selection,
+                filter: isForImport ? filter.ofWholeMinutes : filter,
+                underWay: isForImport ? try now.flatMap { try MinutesUnderWay(db, now: $0) } : nil)
             return try export.run(progress, sink)
         }
     }
@@ -196,6 +217,7 @@ private struct SampleExport {
     let format: ExportFormat
     let selection: ExportSelection
     let filter: ExportFilter
+    let underWay: MinutesUnderWay?
     var summary = ExportSummary()
     var segments: [Int64: ExportedSegment] = [:]
 
@@ -232,6 +254,10 @@ private struct SampleExport {
             guard filter.admits(sample, segment) else { continue }
             guard filter.admits(line, selection) else {
                 if filter.admits(line, .everything) { summary.leavesOut = true }
+                continue
+            }
+            if let underWay, underWay.holds(sample, segment) {
+                summary.underWay += 1
                 continue
             }
             try lines.add(isNDJSON ? line.json : line.csv, to: sink)
@@ -290,6 +316,39 @@ private struct SampleExport {
         let segment = try ExportedSegment(db, id)
         segments[id] = segment
         return segment
+    }
+}
+
+/// The minutes that straps may still record.
+private struct MinutesUnderWay {
+    private let nonce: UInt64
+    private let times: Range<UTC>
+
+    /// Nil if no run goes on.
+    init?(_ db: Database, now: UTC) throws {
+        let nonce = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT nonce FROM run WHERE id = (SELECT max(id) FROM run WHERE is_imported = 0)
+                    AND ended_uptime_us IS NULL
+                """)
+        guard let nonce else { return nil }
+        self.nonce = UInt64(bitPattern: nonce)
+        let begin = now - PendingRange.grace
+        times = UTC(microseconds: begin.microseconds - begin.intoMinute)..<(now + .seconds(60))
+    }
+
+    func holds(_ sample: SampleRow, _ segment: ExportedSegment) -> Bool {
+        segment.nonce == nonce
+            && sample.time(segment.wallOffset).map(times.contains) ?? false
+    }
+}
+
+extension UTC {
+    /// µs since the last whole minute.
+    fileprivate var intoMinute: Int64 {
+        let into = microseconds % ImportMinute.length
+        return into < 0 ? into + ImportMinute.length : into
     }
 }
 

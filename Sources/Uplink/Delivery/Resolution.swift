@@ -57,9 +57,6 @@ struct SampleGroup: Sendable {
     /// A window is closed at this many samples, a rate of 33 a second: a bound for what has to be in
     /// memory at once.
     static let samplesMax = 2000
-    /// How long after its end a window is taken for complete, if no later sample says so:
-    /// twice the longest time that a sample may wait for its commit.
-    static let grace = Duration.seconds(120)
 
     /// The complete groups of a range, oldest first. The rest of it waits.
     ///
@@ -84,7 +81,7 @@ struct SampleGroup: Sendable {
             }
         }
         guard let last = groups.last, let window = last.window else { return groups }
-        let isOver = now.map { $0 - grace >= window.upperBound } ?? false
+        let isOver = now.map { $0 - PendingRange.grace >= window.upperBound } ?? false
         // Where the reading was cut, more of the window may follow however old it is.
         let isWhole = range.isEnded || isOver && !range.isCut
         if !isWhole, last.samples.count < samplesMax { groups.removeLast() }

@@ -59,6 +59,42 @@ struct ExportTests: TransferSuite {
         #expect(facts(try await home.deliverAll(enrollment)) == facts(sent))
     }
 
+    /// Of the part of a minute that a file had, the other gateway made another average under the same identity.
+    @Test func whatIsToBeImportedHasWholeMinutes() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for _ in 0..<300 {
+            try await queue.beat(worn.assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        let begin = ManualClock.midnight
+        func export(
+            _ since: Int64, _ until: Int64, as format: ExportFormat = .ndjson, now: UTC?
+        ) throws -> ExportSummary {
+            try SampleQueue.export(
+                path: store.path, format: format,
+                filter: ExportFilter(
+                    since: begin + .seconds(since), until: begin + .seconds(until)),
+                now: now
+            ) { _ in }
+        }
+        #expect(try export(70, 130, now: nil).samples == 120)
+        #expect(try export(60, 120, now: nil).samples == 60)
+        #expect(try export(70, 130, as: .csv, now: nil).samples == 60)
+
+        // The strap goes on recording: for two minutes more may come.
+        let now = clock.read().wall
+        var summary = try export(0, 600, now: now)
+        #expect(summary.samples == 180 && summary.underWay == 120)
+        summary = try export(0, 600, now: now + .seconds(180))
+        #expect(summary.samples == 300 && summary.underWay == 0)
+        #expect(try export(0, 600, as: .csv, now: now).samples == 300)
+        try await queue.close()
+        summary = try export(0, 600, now: now)
+        #expect(summary.samples == 300 && summary.underWay == 0)
+    }
+
     @Test func aSecondExportAddsOnlyWhatIsNew() async throws {
         try await recordWithoutNetwork()
         let (there, queue, delivery) = try await gateway()
