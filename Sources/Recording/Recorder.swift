@@ -248,7 +248,8 @@ public actor Recorder {
         }
         if let change = links.removeValue(forKey: old) { links[new] = change }
         if let begin = linkBegins.removeValue(forKey: old) { linkBegins[new] = begin }
-        guard let session = sessions.removeValue(forKey: old) else { return }
+        // A strap that is recorded under its identity address already goes on so.
+        guard sessions[new] == nil, let session = sessions.removeValue(forKey: old) else { return }
         sessions[new] = session
         addressesToStore[session.sensorID] = new
         await storeAddresses()

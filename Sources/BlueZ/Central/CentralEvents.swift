@@ -288,17 +288,21 @@ extension Central {
         devices[old]?[device.path] = nil
         if devices[old]?.isEmpty == true { devices[old] = nil }
         links[old] = nil
-        if let other = links[device.address] {
-            // Watched by its identity address already: that link goes on with the object.
-            handle(.release, link)
-            handle(.device(isConnected: device.isConnected, isResolved: false), other)
-            return
-        }
+        let other = links.updateValue(link, forKey: device.address)
         link.address = device.address
-        links[device.address] = link
         if renames.count >= 64 { renames = [:] }
         renames[old] = device.address
         mailbox.post([.renamed(from: old, to: device.address)])
+        guard let other else { return }
+        // It was watched by its identity address already. The link that is up goes on: a person may wait for it, and its
+        // bond and its subscription are under way.
+        if other.machine.state != .draining || other.isWantedAgain {
+            watch(
+                device.address, other.service, other.characteristic,
+                isTemporary: other.isTemporary)
+        }
+        handle(.release, other)
+        tell(link)
     }
 
     private func loseDevice(_ path: String, _ address: String) {

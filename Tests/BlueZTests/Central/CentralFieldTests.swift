@@ -7,6 +7,10 @@ import Testing
 extension Central {
     /// As if nothing had been heard for long.
     fileprivate func forgetSighting() { heardAt = [:] }
+
+    fileprivate func isWatchedForGood(_ address: String) -> Bool {
+        links[address]?.isTemporary == false
+    }
 }
 
 @Suite("Central, and what the field does to it", .timeLimit(.minutes(10)))
@@ -122,6 +126,39 @@ struct CentralFieldTests {
         await stage.bluez.drop(Self.rotating)
         await stage.forget()
         #expect(await stage.until { $0.frames(of: Self.identity).count >= 3 })
+        await stage.end()
+    }
+
+    /// It was told as not heard, and its new bond stayed.
+    @Test(
+        "a watched strap that is inspected by its changing address is found, and watched as before",
+        arguments: [true, false])
+    func identityIsWatched(isKnownToDaemon: Bool) async throws {
+        let stage = try await Stage(
+            straps: isKnownToDaemon ? [Self.rotating, Self.identity] : [Self.rotating],
+            each: {
+                $0.identity = Self.identity
+                $0.security = .encrypted
+            })
+        if isKnownToDaemon { await stage.bluez.setOnAir(Self.rotating, false) }
+        await stage.start()
+        await stage.watch(Self.identity)
+        if isKnownToDaemon {
+            #expect(
+                await stage.until { $0.states(of: Self.identity).contains { $0.reason == .heard } })
+            await stage.bluez.setOnAir(Self.identity, false)
+            await stage.bluez.setOnAir(Self.rotating, true)
+        }
+        let inspection = try await inspect(
+            stage, Self.rotating, agent: Self.agent(of: Self.rotating))
+        #expect(inspection.sighting.address == Self.identity)
+        #expect(inspection.hasBonded)
+        let renamed = CentralEvent.renamed(from: Self.rotating, to: Self.identity)
+        #expect(await stage.until { $0.contains(renamed) })
+        #expect(await stage.until { $0.frames(of: Self.identity).count >= 3 })
+        #expect(await stage.events.states(of: Self.identity).last?.state.name == "streaming")
+        #expect(await stage.central.snapshots().map(\.address) == [Self.identity])
+        #expect(await stage.central.isWatchedForGood(Self.identity))
         await stage.end()
     }
 

@@ -81,7 +81,8 @@ import Testing
         private let running: [Task<Void, Never>]
 
         init(
-            _ security: SimulatedStrap.Security = .passkeyShown(PairingServiceTests.passkey)
+            _ security: SimulatedStrap.Security = .passkeyShown(PairingServiceTests.passkey),
+            changing: String? = nil
         ) async throws {
             directory = FileManager.default.temporaryDirectory.appending(
                 path: "pairing-\(UUID().uuidString)")
@@ -90,8 +91,9 @@ import Testing
             let bus = try await PrivateBus.start()
             self.bus = bus
             var strap = SimulatedStrap(
-                address: PairingServiceTests.strap, name: "HR",
+                address: changing ?? PairingServiceTests.strap, name: "HR",
                 heart: try RecordedHeart.steady(milliseconds: 1000))
+            strap.identity = PairingServiceTests.strap
             strap.security = security
             bluez = try await SimulatedBlueZ.start(
                 on: bus, adapters: [SimulatedAdapter()], straps: [strap])
@@ -228,6 +230,40 @@ import Testing
         #expect(await recorder.address(of: sensor.id) == identity)
         _ = try await place.gateway.pairing.forget(address: changing)
         #expect(await recorder.address(of: sensor.id) == nil)
+        try await place.end()
+    }
+
+    /// The refusal was that it does not advertise, and its bond was made.
+    @Test func aRecordedStrapIsPairedAgainByItsChangingAddress() async throws {
+        let changing = "4A:11:22:33:44:55"
+        let place = try await Place(.encrypted, changing: changing)
+        let gateway = place.gateway
+        let (sensor, _) = try await gateway.queue.pair(
+            address: Self.strap, details: SensorDetails(), enrollment: nil, patient: "1")
+        await gateway.pairing.recording.follow(sensor, isWorn: true)
+        let report = try await gateway.pairing.pair(PairRequest(address: changing))
+        #expect(report.sensor.address == Self.strap)
+        #expect(report.firstBpm == 60)
+        #expect(try await place.patients() == ["1"])
+        #expect(await gateway.recorder.recorded.count == 1)
+        #expect(await gateway.recorder.session(of: Self.strap)?.latest?.bpm == 60)
+        try await place.end()
+    }
+
+    @Test func aStrapThatIsRecordedUnderItsIdentityAddressAlreadyGoesOnSo() async throws {
+        let place = try await Place()
+        let (queue, recorder) = (place.gateway.queue, place.gateway.recorder)
+        let (changing, identity) = ("60:00:00:00:00:01", "C0:00:00:00:00:02")
+        var sensors: [Int64] = []
+        for (address, patient) in [(changing, "1"), (identity, "2")] {
+            let (sensor, _) = try await queue.pair(
+                address: address, details: SensorDetails(), enrollment: nil, patient: patient)
+            await recorder.record(address: address, sensorID: sensor.id)
+            sensors.append(sensor.id)
+        }
+        await recorder.take([.renamed(from: changing, to: identity)])
+        #expect(await recorder.address(of: sensors[1]) == identity)
+        #expect(await recorder.address(of: sensors[0]) == changing)
         try await place.end()
     }
 }
