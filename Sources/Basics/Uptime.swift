@@ -16,4 +16,10 @@ public struct Uptime: ClockInstant {
 
     /// The clock, to the microsecond.
     public static func now() -> Uptime { Uptime(reading: CLOCK_BOOTTIME) }
+
+    /// For how long the machine has been suspended since it started: `CLOCK_MONOTONIC` stands still then.
+    public static func suspended() -> Duration {
+        let uptime = now()
+        return uptime - Uptime(reading: CLOCK_MONOTONIC)
+    }
 }

@@ -8,6 +8,7 @@ import Synchronization
 /// A clock that says what the test tells it to.
 final class ManualClock: GatewayClock {
     private let reading: Mutex<ClockReading>
+    private let slept = Mutex(Duration.zero)
 
     /// 2026-12-01T00:00:00Z.
     static let midnight = UTC(microseconds: 1_796_083_200_000_000)
@@ -20,6 +21,14 @@ final class ManualClock: GatewayClock {
     }
 
     func read() -> ClockReading { reading.withLock { $0 } }
+
+    var suspended: Duration { slept.withLock { $0 } }
+
+    /// The machine sleeps.
+    func suspend(seconds: Int) {
+        advance(seconds: Double(seconds))
+        slept.withLock { $0 += .seconds(seconds) }
+    }
 
     func advance(seconds: Double) {
         reading.withLock {

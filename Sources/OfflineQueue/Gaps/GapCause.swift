@@ -16,7 +16,7 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
     case adapterFull = "adapter-full"
     /// bluetoothd, or the system bus.
     case daemonGone = "daemon-gone"
-    /// Also a gateway that was killed and lost what it held in memory.
+    /// Also a gateway that was killed and lost what it held in memory, and a machine that was suspended.
     case gatewayOff = "gateway-off"
     case queueFull = "queue-full"
     /// The store broke, and its samples of that time could not be read.
@@ -82,7 +82,7 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
             )
         case .gatewayOff:
             (
-                "the gateway was stopped, updated or without power",
+                "the gateway was stopped, updated, suspended or without power",
                 "if it was not stopped on purpose: check its power supply and journalctl -b -1"
             )
         case .queueFull:

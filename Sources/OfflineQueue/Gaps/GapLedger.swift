@@ -30,6 +30,14 @@ struct GapLedger: Sendable, Hashable {
         var cause: GapCause
     }
 
+    /// A suspension of the machine.
+    struct Sleep: Sendable, Hashable {
+        /// When the gateway was last known to be awake before it.
+        var from: Uptime
+        /// When the machine woke: the earliest and the latest possible time.
+        var wakes: ClosedRange<Uptime>
+    }
+
     /// Gaps and parts of gaps that are over, oldest first, until ``removeClosed()``.
     private(set) var closed: [Interval] = []
     /// The cause that the caller last noted; nil while frames are expected.
@@ -51,6 +59,8 @@ struct GapLedger: Sendable, Hashable {
     private var prevailing: GapCause?
     /// The last frame without a measurement, if `prevailing` is because of it.
     private var emptyFrame: Uptime?
+    /// Oldest first. Kept also when they are settled: a frame from before may come late.
+    private var sleeps: [Sleep] = []
 
     /// A ledger that begins at `uptime`, under a cause that was noted before.
     init(beginning uptime: Uptime, noted: GapCause? = nil) {
@@ -112,6 +122,12 @@ struct GapLedger: Sendable, Hashable {
         prevailing = cause
         emptyFrame = nil
         settled = max(uptime, settled)
+    }
+
+    /// The machine was suspended.
+    mutating func note(_ sleep: Sleep) {
+        sleeps.removeAll { $0.wakes.upperBound <= settled }
+        sleeps.append(sleep)
     }
 
     /// The assignment or the run ends: what is open ends here.
@@ -180,11 +196,23 @@ struct GapLedger: Sendable, Hashable {
         parts.removeFirst(max(0, count))
     }
 
-    /// Gives the time from `settled` to `uptime` its cause.
+    /// Gives the time from `settled` to `uptime` its cause; that of a suspension is the gateway's own.
+    private mutating func settle(to uptime: Uptime) {
+        for sleep in sleeps where sleep.from < uptime && sleep.wakes.lowerBound > settled {
+            settleAwake(to: sleep.from)
+            addPart(.gatewayOff)
+            settled = min(max(uptime, sleep.wakes.lowerBound), sleep.wakes.upperBound)
+            prevailing = noted
+            emptyFrame = nil
+        }
+        settleAwake(to: uptime)
+    }
+
+    /// Gives a time in which the machine was not suspended its cause.
     ///
     /// Frames expected for a moment only, after a cause or before one, belong to that cause: the
     /// second between "connected" and the first frame is not `silent`.
-    private mutating func settle(to uptime: Uptime) {
+    private mutating func settleAwake(to uptime: Uptime) {
         if let frame = emptyFrame, let cause = prevailing, isGap(from: frame, until: uptime) {
             addPart(cause)
             settled = frame + patience

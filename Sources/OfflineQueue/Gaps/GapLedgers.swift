@@ -15,6 +15,8 @@ struct GapLedgers: Sendable {
     private(set) var events: [LedgerEvent] = []
     /// Uptime of the last transaction that told how long this run lived.
     private var aliveUptime: Uptime
+    /// When the gateway was last known to be awake, and for how long the machine had been suspended by then.
+    private var awake: (uptime: Uptime, suspended: Duration)?
 
     init(_ kept: [Int64: KeptLedger] = [:], aliveUptime: Uptime) {
         self.kept = kept
@@ -58,6 +60,17 @@ struct GapLedgers: Sendable {
     func written(_ assignment: Int64) -> Uptime? { kept[assignment]?.ledger.unwrittenSince }
 
     // MARK: - Telling
+
+    /// The gateway is awake, and by now the machine has been suspended for so long since it started.
+    mutating func note(suspended: Duration, at uptime: Uptime) {
+        defer { awake = (uptime, suspended) }
+        guard let awake else { return }
+        let length = suspended - awake.suspended
+        guard length > GapLedger.silenceMax else { return }
+        let earliest = awake.uptime + length
+        let sleep = GapLedger.Sleep(from: awake.uptime, wakes: earliest...max(uptime, earliest))
+        for id in kept.keys { kept[id]?.ledger.note(sleep) }
+    }
 
     /// Tells the ledger of whoever wears the sensor then, with the next commit.
     mutating func tell(_ event: LedgerEvent) {

@@ -63,6 +63,12 @@ extension SampleQueue {
         }
     }
 
+    /// Tells the ledgers of a suspension of the machine, before they are told of what came after it.
+    func noteSuspension() {
+        let uptime = clock.read().uptime
+        ledgers.note(suspended: clock.suspended, at: uptime)
+    }
+
     // MARK: - Reading
 
     /// Time without samples, oldest first, `limit` at most: that of one assignment, of one sensor or of
@@ -126,7 +132,8 @@ extension SampleQueue {
 
     /// The gaps that only memory knows to their end.
     func unstoredGaps(_ db: Database, at uptime: Uptime) throws -> [GapRow] {
-        try ledgers.unstored(
+        noteSuspension()
+        return try ledgers.unstored(
             db, buffer.arrivals, boot: run.boot, known: known(at: uptime), at: uptime)
     }
 

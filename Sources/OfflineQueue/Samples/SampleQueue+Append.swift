@@ -10,6 +10,7 @@ extension SampleQueue {
     /// error here: the samples wait in memory and ``health()`` tells of it. Throws `closed` after ``close()``.
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
         guard !store.isClosed else { throw QueueError(.closed, "append samples", "it is closed") }
+        noteSuspension()
         var latest: Uptime?
         for arrival in arrivals {
             latest = arrival.uptime
@@ -43,6 +44,7 @@ extension SampleQueue {
     /// that some call found broken is set aside first.
     public func commitIfDue(within slack: Duration = .zero) {
         let uptime = clock.read().uptime
+        noteSuspension()
         replaceIfDamaged()
         returnToStoreIfDue(uptime: uptime)
         carryOverIfMissing(uptime: uptime)
@@ -65,6 +67,7 @@ extension SampleQueue {
     ///
     /// If it throws, all that could not be written still waits in memory.
     public func flush() throws(QueueError) {
+        noteSuspension()
         guard !buffer.hasNothingToWrite else {
             if deliveries.hasUnwritten { try write("settle samples") { _ in } }
             return

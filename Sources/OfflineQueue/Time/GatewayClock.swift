@@ -41,6 +41,9 @@ public protocol GatewayClock: Sendable {
     /// The times that it believes; whoever states a time is held to the same ones.
     var credible: Range<UTC> { get }
 
+    /// For how long the machine has been suspended since it started.
+    var suspended: Duration { get }
+
     /// Both clocks and whether to believe the wall clock, now.
     func read() -> ClockReading
 }
@@ -48,6 +51,9 @@ public protocol GatewayClock: Sendable {
 extension GatewayClock {
     /// The machine's own.
     public var uptime: UptimeClock { .system }
+
+    /// None: a simulated machine is not suspended.
+    public var suspended: Duration { .zero }
 
     /// From the building of this program to the end of ``ClockTrust/latestYear``.
     public var credible: Range<UTC> { ClockTrust.credible(latestYear: ClockTrust.latestYear) }
@@ -144,6 +150,8 @@ public struct SystemClock: GatewayClock {
         credible = ClockTrust.credible(latestYear: latestYear)
         self.uptime = uptime
     }
+
+    public var suspended: Duration { Uptime.suspended() }
 
     /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
     public func read() -> ClockReading {

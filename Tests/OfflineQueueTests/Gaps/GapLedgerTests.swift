@@ -107,6 +107,43 @@ struct GapLedgerTests {
         #expect(gaps == ["1–10 undecodable", "10–14 queue-full", "14–40 silent"])
     }
 
+    /// It was said to be the strap's silence.
+    @Test func theTimeOfASuspensionIsTheGatewaysOwn() {
+        let gaps = history(until: 3_620) { ledger in
+            ledger.sample(at: .seconds(1))
+            ledger.note(Self.sleep(from: 4, 3_605...3_612))
+            ledger.note(.linkLost, at: .seconds(3_610))
+        }
+        #expect(gaps == ["1–3610 gateway-off", "3610–3620 link-lost"])
+    }
+
+    @Test func aCauseFromBeforeASuspensionHoldsBeforeItAndAfterIt() {
+        let gaps = history(until: 3_620) { ledger in
+            ledger.sample(at: .seconds(1))
+            ledger.note(.outOfRange, at: .seconds(2))
+            ledger.note(Self.sleep(from: 15, 3_605...3_612))
+        }
+        #expect(gaps == ["1–15 out-of-range", "15–3612 gateway-off", "3612–3620 out-of-range"])
+    }
+
+    @Test func framesFromBeforeASuspensionThatAreStoredAfterItShortenItsGap() {
+        let gaps = history(until: 3_620) { ledger in
+            ledger.sample(at: .seconds(1))
+            ledger.note(Self.sleep(from: 2, 3_601...3_604))
+            // Read before they came.
+            _ = ledger.open(at: .seconds(3_599))
+            for second in [2, 3, 4, 3_602, 3_603, 3_615, 3_618] as [Int64] {
+                ledger.sample(at: .seconds(second))
+            }
+        }
+        #expect(gaps == ["4–3602 gateway-off", "3603–3615 silent"])
+    }
+
+    private static func sleep(from: Int64, _ wakes: ClosedRange<Int64>) -> GapLedger.Sleep {
+        GapLedger.Sleep(
+            from: .seconds(from), wakes: .seconds(wakes.lowerBound) ... .seconds(wakes.upperBound))
+    }
+
     @Test func aCauseThatWasNotedOutlivesSamples() {
         let gaps = history(until: 20) { ledger in
             ledger.note(.noContact, at: .seconds(1))

@@ -174,11 +174,11 @@ struct GapRun {
         return "note \(cause?.rawValue ?? "nothing")"
     }
 
-    /// Time passes with the daemon's tick, or in one piece as in a suspended machine.
+    /// Time passes with the daemon's tick, or in one piece as on a machine that hangs.
     mutating func wait() async throws -> String {
         if Int.random(in: 0..<4, using: &random) == 0 {
             advance(tenths: Int.random(in: 1...5_000, using: &random))
-            return "suspend"
+            return "hang"
         }
         for _ in 0..<Int.random(in: 1...150, using: &random) {
             advance(tenths: 10)

@@ -47,6 +47,30 @@ struct GapTests {
             ])
     }
 
+    /// It was said to be the strap's silence.
+    @Test(arguments: [false, true])
+    func theTimeOfASuspensionIsTheGatewaysOwn(losesLink: Bool) async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        clock.suspend(seconds: 3_600)
+        clock.advance(seconds: 1)
+        if losesLink {
+            await queue.note(.linkLost, of: worn.assignment.sensorID, at: clock.read().uptime)
+            clock.advance(seconds: 9)
+        }
+        _ = await queue.tend()
+        let off = "3602.0 gateway-off"
+        #expect(
+            try await told(queue, worn.assignment)
+                == (losesLink ? [off, "9.0 link-lost…"] : [off + "…"]))
+        try await stream(queue, [worn.assignment], seconds: 10)
+        #expect(
+            try await told(queue, worn.assignment) == (losesLink ? [off, "9.0 link-lost"] : [off]))
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
     @Test func aFloodAfterASilenceIsDataAlsoWhereTheGapIsStoredAlready() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)

@@ -15,7 +15,7 @@ const CAUSES = {
   'adapter-down': 'the Bluetooth adapter is off or missing',
   'adapter-full': 'the adapter carries no further link',
   'daemon-gone': 'bluetoothd or the system bus did not answer',
-  'gateway-off': 'the gateway was stopped, updated or without power',
+  'gateway-off': 'the gateway was stopped, updated, suspended or without power',
   'queue-full': 'neither disk nor memory could take the frames',
   'store-lost': 'the store broke, with the samples of that time',
   'clock-unknown': 'an unknown time between two boots: the clock of one is not trusted',
