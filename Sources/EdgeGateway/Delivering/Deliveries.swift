@@ -44,8 +44,6 @@ actor Deliveries {
     private(set) var unreadable: Set<Int64> = []
     /// Enrollments whose deliveries wait until a person has confirmed the board.
     private(set) var waitForBoard: Set<Int64> = []
-    /// The gateway's state as it was last shown.
-    private var shown: GatewayState?
 
     init(
         settings: Settings, queue: SampleQueue, board: BoardWatch,
@@ -275,9 +273,11 @@ actor Deliveries {
         await delivery.destination.finish()
     }
 
-    /// Has the destination of an enrollment whose delivery does not run end what it shows to others. Gives
-    /// what they still see; nil if that is nothing.
-    func withdraw(_ enrollment: Enrollment, tokens path: String) async -> String? {
+    /// Has the destination of an enrollment whose delivery does not run end what it shows to others, but for what
+    /// `next`, which takes its place, shows as well. Gives what they still see; nil if that is nothing.
+    func withdraw(
+        _ enrollment: Enrollment, tokens path: String, for next: (any DestinationKind)? = nil
+    ) async throws -> String? {
         // Secrets that cannot be read cannot be used either.
         guard let (kind, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
         else { return nil }
@@ -286,7 +286,9 @@ actor Deliveries {
             let isTaken = enrollment.holdReason == HoldReason.nameTaken.rawValue
             guard await !board.isOther, !isTaken else { return nil }
         }
-        let left = await destination.withdraw(shown: shown)
+        // From the store: straps may have been forgotten while nothing could be shown.
+        let sensors = try await queue.sensors(includingForgotten: true).map(\.id)
+        let left = await destination.withdraw(sensors: sensors, for: next)
         await destination.finish()
         return left
     }
@@ -311,7 +313,6 @@ actor Deliveries {
 
     /// Has them show it. None waits for another.
     func show(_ state: GatewayState) async {
-        shown = state
         let destinations = deliveries.values.map(\.destination).filter(\.showsState)
         await withDiscardingTaskGroup { group in
             for destination in destinations { group.addTask { await destination.show(state) } }

@@ -238,7 +238,7 @@ struct DestinationService: Sendable {
     /// Has a destination end what it shows to others. Its delivery does not run.
     private func withdraw(_ enrollment: Enrollment, givesUp: Bool) async throws {
         let path = changes.tokenFile(of: enrollment.id).path
-        guard let left = await deliveries.withdraw(enrollment, tokens: path) else { return }
+        guard let left = try await deliveries.withdraw(enrollment, tokens: path) else { return }
         guard givesUp else {
             throw ProblemReport(
                 code: .destinationRefuses, message: left,

@@ -92,11 +92,14 @@ struct EnrollmentChanges: Sendable {
         // A delivery that runs may renew the tokens that are being replaced.
         await deliveries.stop(known.id)
         do {
-            let isPaused = try await queue.enrollments().contains {
-                $0.id == known.id && $0.isPaused
-            }
+            let present = try await queue.enrollments().first { $0.id == known.id } ?? known
             // A delivery that a person paused goes on when a person says so.
-            let hold = isPaused ? HoldReason.paused.rawValue : hold
+            let hold = present.isPaused ? HoldReason.paused.rawValue : hold
+            if case .secrets(let secrets) = credentials {
+                // First: once the new terms are stored nobody knows where the old ones showed something.
+                _ = try await deliveries.withdraw(
+                    present, tokens: tokenPath(of: known.id), for: terms.destination(secrets))
+            }
             try failing(.tokens)
             let putBack = try save(credentials, of: known.id)
             do {

@@ -82,7 +82,9 @@ actor StateShow: Service {
         // A destination that is new has nothing to show yet.
         if showing != self.showing { pace = ShowPace() }
         self.showing = showing
-        guard !showing.isEmpty, let status = try? await status.report() else { return }
+        guard !showing.isEmpty, let status = try? await status.report(),
+            let sensors = try? await self.status.queue.sensors(includingForgotten: true)
+        else { return }
         let report = FleetReport(status, marks: self.status.marks, at: Date())
         guard pace.isDue(report, at: clock.read().uptime),
             let json = try? ReportCoding.encoder().encode(report)
@@ -95,7 +97,8 @@ actor StateShow: Service {
                     let name = $0.fleetName
                     return GatewayState.Strap(
                         id: $0.id, name: name, isStreaming: $0.isStreaming)
-                }))
+                },
+                forgotten: sensors.filter(\.isForgotten).map(\.id)))
     }
 
     private func lastDays(of gateway: GatewayIdentity) async -> [UInt8] {

@@ -83,11 +83,13 @@ public protocol Destination: Sendable {
     func isMended(_ reason: HoldReason) async -> Bool
     /// The same for the samples of one patient, if only those are held.
     func isMended(_ reason: HoldReason, of patient: String) async -> Bool
-    /// The destination is about to be removed: ends what it shows to others. Gives what they still see, in
-    /// words for a person; nil if that is nothing.
+    /// The destination is about to be removed, or to get other settings: ends what it shows to others. Gives what
+    /// they still see, in words for a person; nil if that is nothing.
     ///
-    /// - Parameter state: the gateway's, as it was last shown, maybe by another instance; nil if it was not.
-    func withdraw(shown state: GatewayState?) async -> String?
+    /// - Parameters:
+    ///   - sensors: the numbers of all sensors of which it may show something, forgotten ones too.
+    ///   - next: the destination that takes its place; what that shows as well stays. Nil: none does.
+    func withdraw(sensors: [Int64], for next: (any DestinationKind)?) async -> String?
     /// The delivery has ended: returns when nothing is under way that must not be lost, such as a renewal of
     /// tokens.
     func finish() async
@@ -134,7 +136,9 @@ extension Destination {
     public func mayTakeIntervals() async -> Bool { false }
 
     /// It shows nothing to anybody.
-    public func withdraw(shown state: GatewayState?) async -> String? { nil }
+    public func withdraw(sensors: [Int64], for next: (any DestinationKind)?) async -> String? {
+        nil
+    }
 
     /// Nothing is.
     public func finish() async {}

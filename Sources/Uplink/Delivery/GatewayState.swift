@@ -25,13 +25,19 @@ public struct GatewayState: Sendable, Hashable {
     public var version: String
     /// Its straps.
     public var straps: [Strap]
+    /// The numbers of the sensors that were paired once and are not any more: nothing of them may still be shown.
+    public var forgotten: [Int64]
 
     /// A state with its report, as `status` has it; without a coverage none is shown.
-    public init(report: [UInt8], coverage: [UInt8] = [], version: String, straps: [Strap]) {
+    public init(
+        report: [UInt8], coverage: [UInt8] = [], version: String, straps: [Strap],
+        forgotten: [Int64] = []
+    ) {
         self.report = report
         self.coverage = coverage
         self.version = version
         self.straps = straps
+        self.forgotten = forgotten
     }
 }
 

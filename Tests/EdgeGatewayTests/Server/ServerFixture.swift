@@ -20,7 +20,9 @@ struct ServerFixture {
 
     /// Runs `body` and clears away.
     static func run(
-        _ variables: [String: String] = [:], _ body: (ServerFixture) async throws -> Void
+        _ variables: [String: String] = [:],
+        board: @escaping @Sendable () -> BoardTraits = { BoardTraits() },
+        _ body: (ServerFixture) async throws -> Void
     ) async throws {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "server-\(UInt32.random(in: 0 ... .max))")
@@ -40,7 +42,7 @@ struct ServerFixture {
         let gateway = Gateway(
             settings: settings, queue: queue,
             central: Central(settings: CentralSettings(service: HeartRateService.service)),
-            clock: clock, logger: logger, services: states)
+            clock: clock, logger: logger, services: states, board: board)
         try await body(
             ServerFixture(
                 directory: directory, settings: settings, gateway: gateway, states: states,

@@ -8,10 +8,11 @@ import Testing
     private static let noon = Date(timeIntervalSince1970: 1_796_126_400)
     private static let topics = MQTTTopics(prefix: "edge-gateway", gateway: "ward3")
 
-    private static func state(_ straps: [GatewayState.Strap], _ report: String = "{}")
-        -> GatewayState
-    {
-        GatewayState(report: Array(report.utf8), version: "1.0.0", straps: straps)
+    private static func state(
+        _ straps: [GatewayState.Strap], _ report: String = "{}", forgotten: [Int64] = []
+    ) -> GatewayState {
+        GatewayState(
+            report: Array(report.utf8), version: "1.0.0", straps: straps, forgotten: forgotten)
     }
 
     private static func strap(_ id: Int64, _ name: String = "Bed 7", streams: Bool = true)
@@ -54,7 +55,6 @@ import Testing
         #expect(Self.text(messages.messages(state)) == ["health={}"])
         state.coverage = Array("[2]".utf8)
         #expect(Self.text(messages.messages(state)) == ["health={}", "coverage=[2]"])
-        #expect(messages.farewell(state).map(\.topic).contains("edge-gateway/ward3/coverage"))
     }
 
     @Test func whatTheBrokerDidNotTakeGoesOutAgainAndSoDoesAllOverANewConnection() {
@@ -106,18 +106,56 @@ import Testing
         #expect(messages.messages(Self.state([Self.strap(2)])).map(\.topic) == [Self.topics.health])
     }
 
-    @Test func whenADestinationIsRemovedNothingOfTheStateStays() {
+    /// Its messages stayed for good: the gateway knew only of those that it had sent itself since it started.
+    @Test func aStrapThatWasForgottenWhileNothingWasShownIsTakenAwayAsSoonAsTheBrokerTakesIt() {
         var messages = MQTTStateMessages(topics: Self.topics, describes: true)
-        let state = Self.state([Self.strap(1)])
-        let shown = messages.messages(state)
-        // Who takes it away has sent none of it.
-        let left = MQTTStateMessages(topics: Self.topics, describes: true).farewell(state)
-        #expect(left.allSatisfy { $0.payload.isEmpty && $0.isRetained })
+        let state = Self.state([Self.strap(2)], forgotten: [1])
+        let first = messages.messages(state)
+        let removals = first.filter(\.payload.isEmpty)
         #expect(
-            Set(left.map(\.topic))
+            Set(removals.map(\.topic))
                 == Set(
-                    shown.map(\.topic) + Self.topicsOfSamples
-                        + ["edge-gateway/ward3/status", "edge-gateway/ward3/coverage"]))
+                    Self.topicsOfSamples + [
+                        "edge-gateway/ward3/sensor/1/link",
+                        "homeassistant/device/edge-gateway_ward3_1/config",
+                    ]))
+        #expect(removals.allSatisfy { $0.isRetained })
+        #expect(messages.messages(state).filter(\.payload.isEmpty) == removals, "not answered yet")
+        messages.note(first, Self.taken(first))
+        #expect(messages.messages(state).map(\.topic) == [Self.topics.health])
+        messages.begin()
+        #expect(messages.messages(state).allSatisfy { !$0.payload.isEmpty })
+    }
+
+    @Test func aStrapThatIsPairedAgainIsShownAgain() {
+        var messages = MQTTStateMessages(topics: Self.topics, describes: false)
+        let gone = messages.messages(Self.state([], forgotten: [1]))
+        messages.note(gone, Self.taken(gone))
+        let back = messages.messages(Self.state([Self.strap(1)]))
+        #expect(Self.text(back) == ["sensor/1/link=streaming", "health={}"])
+        messages.note(back, Self.taken(back))
+        let again = messages.messages(Self.state([], forgotten: [1]))
+        #expect(Self.text(again) == ["sensor/1/latest=", "sensor/1/link=", "health={}"])
+    }
+
+    /// All that is retained at the broker is among what is taken away when the destination is removed.
+    @Test(arguments: ["on", "off"], ["on", "off"])
+    func whenADestinationIsRemovedNothingStays(discovery: String, status: String) throws {
+        let kind = try #require(
+            try Self.kind(["discovery": discovery, "status": status]) as? MQTTKind)
+        var all = Set(
+            kind.example.split(separator: "\n").filter { $0.hasSuffix(" (retained)") }
+                .map { String($0.dropLast(" (retained)".count)) })
+        if status == "on" { all.insert("edge-gateway/ward3/coverage") }
+        #expect(kind.retained([1]) == all)
+        let removals = MQTTStateMessages.removals(kind.retained([1]))
+        #expect(removals.count == all.count)
+        #expect(removals.allSatisfy { $0.payload.isEmpty && $0.isRetained })
+    }
+
+    @Test func thingsBoardRetainsNothing() throws {
+        let kind = try #require(try Self.kind(["format": "thingsboard"]) as? MQTTKind)
+        #expect(kind.retained([1]).isEmpty)
     }
 
     /// Else it evaluates its templates on nothing, and says so in its log.
@@ -126,7 +164,8 @@ import Testing
         let both = messages.messages(Self.state([Self.strap(1), Self.strap(2)]))
         messages.note(both, Self.taken(both))
         let one = messages.messages(Self.state([Self.strap(2)])).filter(\.payload.isEmpty)
-        for removals in [one, messages.farewell(Self.state([Self.strap(2)]))] {
+        let kind = try #require(try Self.kind(["discovery": "on"]) as? MQTTKind)
+        for removals in [one, MQTTStateMessages.removals(kind.retained([2]))] {
             let isDescription = removals.map { MQTTTopics.isDiscovery($0.topic) }
             let first = try #require(isDescription.firstIndex(of: false))
             #expect(isDescription.contains(true))

@@ -99,8 +99,9 @@ actor FirebaseDestination: Destination {
 
     func begin() async { await settleShare() }
 
-    func withdraw(shown state: GatewayState?) async -> String? {
-        guard kind.store == .realtime else { return nil }
+    func withdraw(sensors: [Int64], for next: (any DestinationKind)?) async -> String? {
+        // What takes its place is in the same store, and ends another share when it begins.
+        guard kind.store == .realtime, next == nil else { return nil }
         let hasShare: Bool
         switch await settle(share: nil) {
         case .settled: hasShare = false

@@ -3,8 +3,8 @@ import OfflineQueue
 
 /// Delivery to a broker: one connection that stays, a round of messages a batch, each acknowledged.
 actor MQTTDestination: Destination {
+    private let kind: MQTTKind
     private let connection: MQTTConnection
-    private let address: ServerAddress
     private let clock: any GatewayClock
     private let settings: BrokerSettings
     private var stateMessages: MQTTStateMessages?
@@ -33,14 +33,14 @@ actor MQTTDestination: Destination {
 
     /// - Parameter state: the messages of the gateway's state; nil if it is not shown.
     init(
-        _ settings: BrokerSettings, _ writer: MQTTWriter, state: MQTTStateMessages? = nil,
-        _ clock: any GatewayClock
+        _ kind: MQTTKind, _ settings: BrokerSettings, _ writer: MQTTWriter,
+        state: MQTTStateMessages?, _ clock: any GatewayClock
     ) {
+        self.kind = kind
         showsState = state != nil
         stateMessages = state
         var settings = settings
         settings.will = writer.will
-        address = settings.address
         self.settings = settings
         connection = MQTTConnection(settings)
         self.clock = clock
@@ -138,7 +138,7 @@ actor MQTTDestination: Destination {
     }
 
     private func note(_ end: MQTTSession.End?) {
-        fault = end?.words(at: address)
+        fault = end?.words(at: kind.address)
         switch end {
         case .refused, .nameTaken: isDismissed = true
         case .fault, nil: isDismissed = false
@@ -178,7 +178,7 @@ actor MQTTDestination: Destination {
         defer { isShowing = false }
         let (connected, isLeftOut) = (greeted, showingBroke)
         if let end = await openOrSay() {
-            partialFault = "the gateway's state is not shown: \(end.words(at: address))"
+            partialFault = "the gateway's state is not shown: \(end.words(at: kind.address))"
         } else if greeted == connected || isLeftOut {
             await publishState()
         }
@@ -194,21 +194,25 @@ actor MQTTDestination: Destination {
         }
         partialFault = outcome.firstRefusal.map { end in
             "the gateway's state is not shown: "
-                + (refused.map { "\($0.0.topic): " } ?? "") + end.words(at: address)
+                + (refused.map { "\($0.0.topic): " } ?? "") + end.words(at: kind.address)
         }
     }
 
-    /// Takes the gateway's state away, if the broker answers. It gives no words: what stays says that the
-    /// gateway is gone.
-    func withdraw(shown state: GatewayState?) async -> String? {
-        guard let stateMessages else { return nil }
+    /// Takes away what the broker retains, if it answers. It gives no words: what stays says that the gateway is
+    /// gone.
+    func withdraw(sensors: [Int64], for next: (any DestinationKind)?) async -> String? {
+        var topics = kind.retained(sensors)
+        if let next = next as? MQTTKind, next.address == kind.address {
+            topics.subtract(next.retained(sensors))
+        }
+        guard !topics.isEmpty else { return nil }
         await connection.close()
         // The same client without a will: the broker publishes that of the connection before first.
         var settings = settings
         settings.will = nil
         let last = MQTTConnection(settings)
         if case .success = await last.open() {
-            _ = await last.publish(stateMessages.farewell(state))
+            _ = await last.publish(MQTTStateMessages.removals(topics))
         }
         await last.close()
         return nil

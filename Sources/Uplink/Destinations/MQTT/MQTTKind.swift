@@ -135,7 +135,24 @@ public struct MQTTKind: DestinationKind {
     public func make(_ parts: DestinationParts) -> any Destination {
         let writer = writer(patient: parts.patient)
         return MQTTDestination(
-            settings(parts.network), writer, state: showsState ? stateMessages : nil, parts.clock)
+            self, settings(parts.network), writer, state: showsState ? stateMessages : nil,
+            parts.clock)
+    }
+
+    /// Where the broker retains something of this gateway and of these sensors.
+    func retained(_ sensors: [Int64]) -> Set<String> {
+        guard format != .thingsboard else { return [] }
+        let describes = discovery == .on
+        var all: Set = [topics.status]
+        if showsState {
+            all.formUnion([topics.health, topics.coverage])
+            if describes { all.insert(topics.gatewayDiscovery) }
+        }
+        for sensor in sensors {
+            all.formUnion(
+                topics.retained(of: sensor, describes: describes, showsState: showsState))
+        }
+        return all
     }
 
     /// ThingsBoard keeps no messages.

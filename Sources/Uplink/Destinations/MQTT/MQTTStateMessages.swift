@@ -6,6 +6,8 @@ struct MQTTStateMessages: Sendable {
 
     /// The messages at the broker, by topic; empty where that is not known.
     private var known: [String: [UInt8]] = [:]
+    /// The forgotten straps whose messages are in ``known``, or were taken away.
+    private var forgotten: Set<Int64> = []
 
     /// More straps than a gateway can have. Those beyond have no messages of their own.
     static let strapsMax = 256
@@ -23,6 +25,12 @@ struct MQTTStateMessages: Sendable {
     /// The messages that make the broker say `state`: the report always, of the rest what is new. Straps that
     /// are gone are taken away, with what went out beside their samples.
     mutating func messages(_ state: GatewayState) -> [MQTTMessage] {
+        // They may have been forgotten while nothing could be published.
+        for sensor in state.forgotten where forgotten.insert(sensor).inserted {
+            for topic in topics.retained(of: sensor, describes: describes, showsState: true) {
+                known[topic, default: []] = []
+            }
+        }
         var wanted: [(topic: String, payload: [UInt8])] = []
         if describes { wanted.append((topics.gatewayDiscovery, description(state))) }
         var kept: Set = [topics.health]
@@ -30,7 +38,8 @@ struct MQTTStateMessages: Sendable {
             if describes { wanted.append((topics.strapDiscovery(strap.id), description(strap))) }
             let word = strap.isStreaming ? "streaming" : "silent"
             wanted.append((topics.link(strap.id), Array(word.utf8)))
-            for topic in topicsOfSamples(strap.id) {
+            for topic in topics.retained(of: strap.id, describes: describes, showsState: false) {
+                // Whether a sample of it went out is not known here, and an earlier run of the gateway may have left it.
                 known[topic, default: []] = []
                 kept.insert(topic)
             }
@@ -45,12 +54,6 @@ struct MQTTStateMessages: Sendable {
             + (isCoverageNew ? [Self.retained((topics.coverage, state.coverage))] : [])
     }
 
-    /// The values that go out with a strap's samples and are retained. Whether it did is not known here, and an earlier run of
-    /// the gateway may have left it.
-    private func topicsOfSamples(_ sensor: Int64) -> [String] {
-        [topics.latest(sensor)] + (describes ? [topics.discovery(sensor)] : [])
-    }
-
     /// The broker answered these messages with these codes; nil where it did not.
     mutating func note(_ messages: [MQTTMessage], _ codes: [Int?]) {
         for (message, code) in zip(messages, codes) {
@@ -59,19 +62,9 @@ struct MQTTStateMessages: Sendable {
         }
     }
 
-    /// The messages that take away what the broker has of this gateway, whose state was last shown so.
-    func farewell(_ state: GatewayState?) -> [MQTTMessage] {
-        var own: Set = [topics.status, topics.health, topics.coverage]
-        if describes { own.insert(topics.gatewayDiscovery) }
-        for strap in state?.straps.prefix(Self.strapsMax) ?? [] {
-            own.formUnion([topics.link(strap.id)] + topicsOfSamples(strap.id))
-            if describes { own.insert(topics.strapDiscovery(strap.id)) }
-        }
-        return Self.removals(own)
-    }
-
-    /// Descriptions go first: what Home Assistant still knows it would read from a message that is empty.
-    private static func removals(_ topics: Set<String>) -> [MQTTMessage] {
+    /// The messages that take away what the broker retains at these topics. Descriptions go first: what Home Assistant
+    /// still knows it would read from a message that is empty.
+    static func removals(_ topics: Set<String>) -> [MQTTMessage] {
         let (descriptions, rest) = (
             topics.filter(MQTTTopics.isDiscovery), topics.filter { !MQTTTopics.isDiscovery($0) }
         )
@@ -163,6 +156,12 @@ extension MQTTTopics {
     var health: String { "\(root)/health" }
     /// How much of the last days there is data for, as JSON, retained.
     var coverage: String { "\(root)/coverage" }
+    /// Where the broker retains something of a sensor. `showsState`: also what does not go out with its samples.
+    func retained(of sensor: Int64, describes: Bool, showsState: Bool) -> [String] {
+        [latest(sensor)] + (describes ? [discovery(sensor)] : [])
+            + (showsState ? [link(sensor)] : [])
+            + (showsState && describes ? [strapDiscovery(sensor)] : [])
+    }
     /// `streaming` or `silent`, retained.
     func link(_ sensor: Int64) -> String { "\(root)/sensor/\(sensor)/link" }
     /// The gateway's name among Home Assistant's devices.

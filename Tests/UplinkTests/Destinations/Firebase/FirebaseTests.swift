@@ -216,7 +216,7 @@ private final class ScriptedFirebase: Sendable {
         let firebase = ScriptedFirebase()
         firebase.state.change { $0.share = #""\#(Self.id)""# }
         let destination = try Self.destination(firebase)
-        #expect(await destination.withdraw(shown: nil) == nil)
+        #expect(await destination.withdraw(sensors: [], for: nil) == nil)
         let old = #""publicStreams/\#(Self.id)":null,"shares/\#(Self.id)":null,"#
         #expect(
             firebase.state.change { $0.shareChanges } == [
@@ -231,7 +231,18 @@ private final class ScriptedFirebase: Sendable {
         firebase.state.change { $0.refused = ["GET /users"] }
         let destination = try Self.destination(firebase, share: share)
         #expect(
-            await destination.withdraw(shown: nil)?.contains("may still work") ?? false == isSaid)
+            await destination.withdraw(sensors: [], for: nil)?.contains("may still work") ?? false
+                == isSaid)
+    }
+
+    @Test func aDestinationThatGetsOtherSettingsKeepsItsShare() async throws {
+        let firebase = ScriptedFirebase()
+        firebase.state.change { $0.share = #""\#(Self.id)""# }
+        let next = try DestinationRegistry.destination(
+            "file", ["path": "/tmp/points.jsonl"])
+        let destination = try Self.destination(firebase)
+        #expect(await destination.withdraw(sensors: [], for: next) == nil)
+        #expect(firebase.state.change { $0.shareChanges } == [])
     }
 
     @Test func rulesThatRefuseEverythingHoldTheDelivery() async throws {
