@@ -37,6 +37,7 @@ extension Gateway {
             },
             supervised("alerts") { AlertWatch(alerts: alerts, monitor: health, clock: clock) },
             supervised("token files") { TokenWatch(changes: enrollmentChanges, clock: clock) },
+            supervised("shares") { ShareWatch(shares: shares, clock: clock) },
         ]
     }
 

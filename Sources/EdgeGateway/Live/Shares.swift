@@ -1,4 +1,7 @@
+import Basics
 import Foundation
+import OfflineQueue
+import ServiceLifecycle
 
 /// A link that shows heart rates and nothing else, for a while.
 struct Share: Codable, Equatable {
@@ -10,7 +13,7 @@ struct Share: Codable, Equatable {
 }
 
 /// The shares in force. They are kept in a file of the state directory, mode 0600, so that a restart ends
-/// none of them.
+/// none of them. One whose end has passed goes from the file: the clock may be set back later.
 actor Shares {
     /// More are a mistake: a share ends by itself, and one link serves any number of viewers.
     static let countMax = 64
@@ -19,6 +22,8 @@ actor Shares {
 
     private let path: String
     private var shares: [Share]
+    /// Whether the file still has shares that have ended.
+    private var isFileLate = false
 
     init(stateDirectory: String) {
         path = stateDirectory + "/shares.json"
@@ -31,31 +36,47 @@ actor Shares {
     ///
     /// - Throws: ``ProblemReport`` when there are too many or the file cannot be written.
     func make(sensor: Int64?, expires: Date, at now: Date) throws -> Share {
-        let live = shares.filter { $0.expires > now }
-        guard live.count < Self.countMax else {
+        end(at: now)
+        guard shares.count < Self.countMax else {
             throw ProblemReport(
                 code: .tooManyShares, message: "there are \(Self.countMax) shares already",
                 advice: "edge-gateway share --stop ends them all")
         }
         let share = Share(token: Self.token(), sensor: sensor, expires: expires)
-        try store(live + [share])
+        try store(shares + [share])
         return share
+    }
+
+    /// Ends those whose time is over, for good.
+    private func end(at now: Date) {
+        let live = shares.filter { $0.expires > now }
+        guard live.count < shares.count else { return }
+        shares = live
+        isFileLate = (try? store(live)) == nil
+    }
+
+    /// Ends those whose time is over, also if nobody asks for them.
+    func look(at now: Date) {
+        end(at: now)
+        if isFileLate { try? store(shares) }
     }
 
     /// Ends all shares. Returns how many there were.
     ///
     /// - Throws: ``ProblemReport`` when the file cannot be written; then they are still in force.
     func stop(at now: Date) throws -> Int {
-        let count = shares.count { $0.expires > now }
+        end(at: now)
+        let count = shares.count
         try store([])
         return count
     }
 
     /// The scope that a share gives its viewer; nil if no such share is in force.
     func scope(of token: String, at now: Date) -> ViewerScope? {
+        end(at: now)
         // Compares all, so that the duration reveals nothing about any of them.
         var found: ViewerScope?
-        for share in shares where share.token.isSameSecret(as: token) && share.expires > now {
+        for share in shares where share.token.isSameSecret(as: token) {
             found = .share(sensor: share.sensor)
         }
         return found
@@ -72,6 +93,7 @@ actor Shares {
                 advice: "check the disk: df -h; edge-gateway status")
         }
         shares = new
+        isFileLate = false
     }
 
     /// A secret that cannot be guessed: 256 bits, as text that needs no escaping in a URL.
@@ -86,4 +108,23 @@ actor Shares {
 
     private static let encoder: JSONEncoder = ReportCoding.encoder()
     private static let decoder: JSONDecoder = ReportCoding.decoder()
+}
+
+/// Has the shares end once a minute, also if nobody asks for them.
+struct ShareWatch: Service {
+    private static let pause = Duration.seconds(60)
+    /// How much later it may be, to be done with other work.
+    private static let leeway = Duration.seconds(10)
+
+    let shares: Shares
+    let clock: any GatewayClock
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                await shares.look(at: Date(clock.read().wall))
+                await clock.sleep(Self.pause, tolerance: Self.leeway)
+            }
+        }
+    }
 }

@@ -75,7 +75,6 @@ import Testing
         #expect(share.token.count == 43)
         let again = Shares(stateDirectory: directory)
         #expect(await again.scope(of: share.token, at: now) == .share(sensor: 2))
-        #expect(await again.scope(of: share.token, at: now.addingTimeInterval(61)) == nil)
         #expect(await again.scope(of: "", at: now) == nil)
         let mode = try FileManager.default.attributesOfItem(
             atPath: directory + "/shares.json")[.posixPermissions]
@@ -83,6 +82,46 @@ import Testing
         #expect(try await again.stop(at: now) == 1)
         #expect(await again.scope(of: share.token, at: now) == nil)
         #expect(await Shares(stateDirectory: directory).scope(of: share.token, at: now) == nil)
+    }
+
+    /// Who had the link saw heart rates again, as after a restart without a battery clock.
+    @Test(arguments: [true, false])
+    func aShareThatHasEndedStaysEndedThoughTheClockGoesBackOverARestart(isWatched: Bool)
+        async throws
+    {
+        let (shares, directory) = try shares()
+        let share = try await shares.make(
+            sensor: 2, expires: now.addingTimeInterval(60), at: now)
+        let other = try await shares.make(
+            sensor: 3, expires: now.addingTimeInterval(600), at: now)
+        let end = now.addingTimeInterval(60)
+        if isWatched {
+            #expect(await shares.scope(of: share.token, at: end) == nil)
+        } else {
+            await shares.look(at: end)
+        }
+        #expect(await shares.scope(of: share.token, at: now) == nil)
+        let again = Shares(stateDirectory: directory)
+        #expect(await again.scope(of: share.token, at: now) == nil)
+        #expect(await again.scope(of: other.token, at: now) == .share(sensor: 3))
+    }
+
+    @Test func aShareWhoseEndCouldNotBeWrittenIsTriedAgain() async throws {
+        let (shares, directory) = try shares()
+        let share = try await shares.make(
+            sensor: 2, expires: now.addingTimeInterval(60), at: now)
+        let path = directory + "/shares.json"
+        try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
+        // In the way of the file, for root as well.
+        try FileManager.default.createDirectory(
+            atPath: path + "/in-the-way", withIntermediateDirectories: true)
+        #expect(await shares.scope(of: share.token, at: now.addingTimeInterval(60)) == nil)
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: path + ".old", toPath: path)
+        // The clock has gone back meanwhile.
+        await shares.look(at: now)
+        let again = Shares(stateDirectory: directory)
+        #expect(await again.scope(of: share.token, at: now) == nil)
     }
 
     @Test func aShareThatCannotBeKeptIsNotGiven() async throws {
