@@ -167,6 +167,7 @@ struct Daemon {
         } catch {
             throw SettingsFault(description: "read store: \(error)")
         }
+        await gateway.metrics.begin()
     }
 
     private func leave(

@@ -30,6 +30,7 @@ struct Gateway: Sendable {
     let board: BoardWatch
 
     let status: StatusService
+    let metrics: CountedMetrics
     let sensors: Sensors
     let scanning: ScanService
     let pairing: PairingService
@@ -110,6 +111,7 @@ struct Gateway: Sendable {
             queue: queue, sensors: sensors, enrollments: enrollments, destinations: destinations,
             health: health, clock: clock,
             started: clock.read().uptime, identity: identity, marks: settings.strapMarks)
+        metrics = CountedMetrics(status: status)
         scanning = ScanService(queue: queue, central: central, radio: radio)
         let patients = PatientCheck(deliveries: deliveries)
         pairing = PairingService(

@@ -13,15 +13,15 @@ enum Metrics {
     private static let neverRefused = Dictionary(
         uniqueKeysWithValues: LossReason.ofRefusals.map { ($0.rawValue, 0) })
 
-    static func response(_ status: StatusService) async throws -> Response {
-        let text = Self.text(try await status.report())
+    static func response(_ metrics: CountedMetrics) async throws -> Response {
+        let text = try await metrics.text()
         return Response(
             status: .ok, headers: [.contentType: contentType, .cacheControl: "no-store"],
             body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
     }
 
-    static func text(_ status: StatusReport) -> String {
-        var page = MetricsPage()
+    static func page(_ status: StatusReport, _ counters: RisingCounters? = nil) -> MetricsPage {
+        var page = MetricsPage(counters: counters)
         page.add(
             "info", .gauge, "Which gateway this is, and the running version.",
             [(labels(of: status), 1)])
@@ -44,7 +44,7 @@ enum Metrics {
         addSensors(status.sensors, to: &page)
         addEnrollments(status.enrollments, to: &page)
         addDestinations(status.destinations, to: &page)
-        return page.text
+        return page
     }
 
     /// Name, site and labels, for joins with the other metrics; a label has its own name behind `label_`.
@@ -168,7 +168,11 @@ extension Metrics {
 struct MetricsPage {
     enum Kind: String { case counter, gauge }
 
+    /// What makes counters of figures that may fall; nil where none does.
+    private(set) var counters: RisingCounters?
     private(set) var text = ""
+
+    init(counters: RisingCounters? = nil) { self.counters = counters }
 
     mutating func add(_ name: String, _ kind: Kind, _ help: String, _ value: Double) {
         add(name, kind, help, [([:], value)])
@@ -182,10 +186,12 @@ struct MetricsPage {
         for (labels, value) in values {
             let inner = labels.sorted { $0.key < $1.key }
                 .map { "\($0.key)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
-            text += inner.isEmpty ? name : "\(name){\(inner)}"
+            let series = inner.isEmpty ? name : "\(name){\(inner)}"
+            let shown = kind == .counter ? counters?.count(series, value) ?? value : value
+            text += series
             // A whole number that a counter can be is written as one.
             text +=
-                value.rounded() == value && abs(value) < 9e15 ? " \(Int64(value))\n" : " \(value)\n"
+                shown.rounded() == shown && abs(shown) < 9e15 ? " \(Int64(shown))\n" : " \(shown)\n"
         }
     }
 

@@ -21,6 +21,7 @@ struct PageServer: ReopenedServer {
     let viewers: Viewers
     let shares: Shares
     let status: StatusService
+    let metrics: CountedMetrics
     let gaps: GapService
     let webEnrolling: WebEnrollmentService
     let logger: Logger
@@ -31,6 +32,7 @@ struct PageServer: ReopenedServer {
         viewers = gateway.viewers
         shares = gateway.shares
         status = gateway.status
+        metrics = gateway.metrics
         gaps = gateway.gaps
         webEnrolling = gateway.webEnrolling
         logger = gateway.logger
@@ -70,11 +72,11 @@ struct PageServer: ReopenedServer {
         FleetRoutes(status: status, gaps: gaps) { request in
             await access.opens(.fleet, token: Self.token(in: request), at: Date())
         }.add(to: router)
-        router.get("metrics") { [status] request, _ in
+        router.get("metrics") { [metrics] request, _ in
             guard await access.opens(.metrics, token: Self.token(in: request), at: Date()) else {
                 return try Answers.json(.metricsTokenNeeded)
             }
-            return try await Metrics.response(status)
+            return try await Metrics.response(metrics)
         }
         return router
     }

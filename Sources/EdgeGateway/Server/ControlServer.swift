@@ -56,7 +56,7 @@ struct ControlServer: ReopenedServer {
             let peer = await Peer(of: context.channel)
             return Viewer(scope: .full, holder: .user(peer?.user))
         }.add(to: router)
-        HealthRoutes(status: gateway.status).add(to: router)
+        HealthRoutes(status: gateway.status, metrics: gateway.metrics).add(to: router)
         FleetRoutes(status: gateway.status, gaps: gateway.gaps) { _ in true }.add(to: router)
         PairingRoutes(
             sensors: gateway.sensors, scanning: gateway.scanning, pairing: gateway.pairing,

@@ -253,9 +253,10 @@ import Testing
     }
 
     @Test func namesThatTechniciansTypeDoNotBreakTheMetrics() {
-        #expect(Metrics.text(.sample).contains(#"{enrollment="a\"b\\c\nd"}"#))
+        let text = Metrics.page(.sample).text
+        #expect(text.contains(#"{enrollment="a\"b\\c\nd"}"#))
         #expect(
-            Metrics.text(.sample).contains(
+            text.contains(
                 #"edge_gateway_info{label_floor="3",name="gw",site="Ward \"3\"",version="1.2.3"} 1"#
             ))
     }
@@ -264,7 +265,7 @@ import Testing
     @Test func whatMayBeLostIsCountedFromZero() {
         var status = StatusReport.sample
         status.balance.refused = ["queue-full": 3]
-        let text = Metrics.text(status)
+        let text = Metrics.page(status).text
         #expect(text.contains(#"edge_gateway_frames_refused_total{reason="queue-full"} 3"#))
         #expect(text.contains(#"edge_gateway_frames_refused_total{reason="store-unwritable"} 0"#))
     }
