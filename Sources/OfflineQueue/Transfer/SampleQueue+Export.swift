@@ -21,8 +21,7 @@ public enum ExportSelection: String, Sendable, Hashable, CaseIterable {
 
 /// Which of them, by time and sensor; the default leaves none out.
 public struct ExportFilter: Sendable, Hashable {
-    /// Only samples measured at this time or later. Those without a known time are left out. What is to be imported begins
-    /// and ends with a whole minute.
+    /// Only samples measured at this time or later. Those without a known time are left out.
     public var since: UTC?
     /// Only samples measured before this time. Those without a known time are left out.
     public var until: UTC?
@@ -151,8 +150,8 @@ extension SampleQueue {
     /// exported sample stays what it was: delivered from here and from where the file is imported, it
     /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
     ///
-    /// What ``SampleQueue/importSamples(from:into:progress:)`` reads has whole minutes, of which averages are made. With
-    /// `now`, the minutes are left out that a gateway which records may go on with.
+    /// Of samples that are sent as averages an export of unsent ones for an import has whole minutes. With `now`, it
+    /// leaves those out that a gateway which records may go on with.
     ///
     /// `progress` gets the part done, 0…1, about every thousandth. Throws ``QueueError``
     /// (`unknown-reference` before it writes anything, if the filter names a sensor or a destination that the store
@@ -165,10 +164,10 @@ extension SampleQueue {
     ) throws -> ExportSummary {
         try StoreFile.readOnce(path, "export samples") { db in
             try filter.check(db, "export samples")
-            let isForImport = format == .ndjson
+            let isForImport = format == .ndjson && selection == .unsent
             var export = SampleExport(
-                db: db, format: format, selection: selection,
-                filter: isForImport ? filter.ofWholeMinutes : filter,
+                db: db, format: format, selection: selection, filter: filter,
+                ofAverages: isForImport ? filter.ofWholeMinutes : filter,
                 underWay: isForImport ? try now.flatMap { try MinutesUnderWay(db, now: $0) } : nil)
             return try export.run(progress, sink)
         }
@@ -217,6 +216,8 @@ private struct SampleExport {
     let format: ExportFormat
     let selection: ExportSelection
     let filter: ExportFilter
+    /// The same for samples that are sent as averages.
+    let ofAverages: ExportFilter
     let underWay: MinutesUnderWay?
     var summary = ExportSummary()
     var segments: [Int64: ExportedSegment] = [:]
@@ -251,6 +252,7 @@ private struct SampleExport {
                 continue
             }
             let line = ExportLine(sample, segment, letters: try letters.of(sample.id))
+            let filter = segment.isAveraged ? ofAverages : filter
             guard filter.admits(sample, segment) else { continue }
             guard filter.admits(line, selection) else {
                 if filter.admits(line, .everything) { summary.leavesOut = true }
@@ -339,7 +341,7 @@ private struct MinutesUnderWay {
     }
 
     func holds(_ sample: SampleRow, _ segment: ExportedSegment) -> Bool {
-        segment.nonce == nonce
+        segment.isAveraged && segment.nonce == nonce
             && sample.time(segment.wallOffset).map(times.contains) ?? false
     }
 }
@@ -390,6 +392,8 @@ struct ExportedSegment: Sendable {
     var clock: BootClock?
     var sensor: String
     var patient: String?
+    /// Whether a destination gets averages of its samples.
+    var isAveraged = false
 }
 
 extension ExportedSegment {
@@ -400,7 +404,11 @@ extension ExportedSegment {
                     SELECT s.settled_through, s.identity_shift, s.assignment, r.nonce, b.boot_id,
                         s.wall_offset_us, n.address, coalesce(a.patient, e.patient), e.name,
                         e.id IS NULL OR s.wall_offset_us IS NULL OR e.state <> 'active'
-                            OR e.hold_reason IS NOT NULL, r.boot
+                            OR e.hold_reason IS NOT NULL, r.boot,
+                        coalesce(e.resolution, 'raw') <> 'raw' OR EXISTS (
+                            SELECT 1 FROM further_delivery d
+                            JOIN enrollment f ON f.id = d.destination
+                            WHERE d.segment = s.id AND f.resolution <> 'raw')
                     FROM segment s
                     JOIN run r ON r.id = s.run
                     JOIN boot b ON b.id = r.boot
@@ -446,7 +454,7 @@ extension ExportedSegment {
             further: further, identityShift: row[1] ?? 0, assignmentID: row[2] ?? 0,
             nonce: try SampleIdentity.nonce(stored: row[3]), bootID: row[4] ?? "",
             wallOffset: row[5], clock: try BootClock(db, boot: row[10] ?? 0),
-            sensor: row[6] ?? "", patient: row[7])
+            sensor: row[6] ?? "", patient: row[7], isAveraged: row[11] ?? false)
     }
 }
 

@@ -60,11 +60,15 @@ struct ExportTests: TransferSuite {
     }
 
     /// Of the part of a minute that a file had, the other gateway made another average under the same identity.
-    @Test func whatIsToBeImportedHasWholeMinutes() async throws {
+    @Test func whatIsToBeImportedHasWholeMinutesOfAverages() async throws {
         let queue = try await store.open(clock)
-        let worn = try await Worn(queue)
+        var terms = EnrollmentTerms.example("e")
+        terms.resolution = "60s"
+        let enrollment = try await queue.enroll(terms).id
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment)
         for _ in 0..<300 {
-            try await queue.beat(worn.assignment, clock)
+            try await queue.beat(assignment, clock)
             clock.advance(seconds: 1)
         }
         try await queue.flush()

@@ -164,7 +164,7 @@ struct LedgerExportTests {
             _ filter: ExportFilter = ExportFilter(), _ selection: ExportSelection = .unsent
         ) throws -> Export {
             let summary = try SampleQueue.export(
-                path: store.path, format: .csv, selection: selection, filter: filter
+                path: store.path, selection: selection, filter: filter
             ) { _ in }
             return Export(summary.samples, summary.leavesOut)
         }
