@@ -99,8 +99,8 @@ struct DeliveryBooks: Sendable, Hashable {
         }
         try db.execute(
             sql: """
-                UPDATE loss SET count = count - ?
-                WHERE segment = ? AND destination = ? AND kind = 'dropped' AND reason = ?
+                UPDATE loss SET count = count - ?1, acknowledged = min(acknowledged, count - ?1)
+                WHERE segment = ?2 AND destination = ?3 AND kind = 'dropped' AND reason = ?4
                 """, arguments: [count, segment, further ?? 0, reason.bounded])
         try move(db, delivered: count, dropped: -count)
     }

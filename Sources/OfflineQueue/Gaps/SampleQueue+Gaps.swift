@@ -71,12 +71,12 @@ extension SampleQueue {
 
     // MARK: - Reading
 
-    /// Time without samples, oldest first, `limit` at most: that of one assignment, of one sensor or of
+    /// Time without samples, oldest first, `limit` at most, of which the oldest or the newest: that of one assignment, of one sensor or of
     /// all, as far as it overlaps the span from `since` to `until`. What is open, up to now, and gaps of an
     /// untrusted time are among them.
     public func gaps(
         assignment: Int64? = nil, sensor: Int64? = nil, since: UTC? = nil, until: UTC? = nil,
-        limit: Int = 1_000
+        limit: Int = 1_000, isNewest: Bool = false
     ) throws(QueueError) -> [Gap] {
         let now = clock.read().uptime
         let limit = max(0, limit)
@@ -89,9 +89,9 @@ extension SampleQueue {
             }
             let stored = try GapRow.closed(
                 db, assignment: assignment, sensor: sensor, since: since, until: until,
-                limit: limit)
-            return (stored + unstored).sorted(by: GapRow.isEarlier).prefix(limit)
-                .map { $0.gap(boots) }
+                limit: limit, isNewest: isNewest)
+            let all = (stored + unstored).sorted(by: GapRow.isEarlier)
+            return (isNewest ? all.suffix(limit) : all.prefix(limit)).map { $0.gap(boots) }
         }
     }
 

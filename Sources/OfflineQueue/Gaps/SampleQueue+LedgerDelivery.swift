@@ -7,7 +7,8 @@ extension SampleQueue {
     static let ledgerDaysMax = 31
 
     /// The reports that a destination has not had yet of gaps that are over and of days that are over: either
-    /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted.
+    /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted, and until what
+    /// can be read of a broken store is here.
     ///
     /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
     ///
@@ -23,6 +24,8 @@ extension SampleQueue {
         guard let wall = reading.trustedWall else { return [] }
         let today = (wall - settings.framesUnderWayMax).day
         return try read("read gap ledger") { [boot = run.boot] db in
+            let isSaving = "SELECT EXISTS (SELECT 1 FROM salvage WHERE is_done = 0)"
+            guard try Bool.fetchOne(db, sql: isSaving) != true else { return [] }
             let boots = try Boots(db)
             let lines = try LedgerLine.fetchAll(db, enrollment: enrollment)
                 .filter { !assignments.contains($0.id) }
@@ -130,18 +133,20 @@ private struct LedgerLine {
         _ db: Database, _ boots: Boots, running: Int64, limit: Int
     ) throws -> [LedgerEntry] {
         var entries: [LedgerEntry] = []
-        for gap in try GapRow.next(db, of: id, after: cursor.gap, limit: limit) {
+        let told = UTC(day: cursor.day + 1)
+        for gap in try GapRow.next(db, of: id, after: cursor.gap, told: told, limit: limit) {
             let isPlaced = boots.utc(gap.from) != nil && boots.utc(gap.until) != nil
             if !isPlaced, gap.until.boot == running { break }
             var next = cursor
             next.gap = gap.from
-            let told = gap.gap(boots)
+            let content = gap.gap(boots)
             entries.append(
                 LedgerEntry(
                     id: "\(boots.id(gap.from.boot))-\(gap.from.uptime.microseconds)-\(id)",
                     assignmentID: id, sensorID: sensor, patient: patient,
                     content: .gap(
-                        told.cause, from: told.from, until: told.until, length: told.duration),
+                        content.cause, from: content.from, until: content.until,
+                        length: content.duration),
                     cursor: next))
         }
         return entries

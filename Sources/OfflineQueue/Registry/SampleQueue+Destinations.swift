@@ -190,8 +190,6 @@ extension Database {
                 WHERE s.assignment = ?1 AND f.destination = ?2
                 """, arguments: [assignment, destination])
         for row in segments { try makeOwn(destination, ofSegment: row) }
-        // Losses of samples that the destination has were none.
-        try SampleQueue.forgetErasedLosses(self)
         for table in ["further_destination", "ledger_delivery"] {
             try execute(
                 sql: "DELETE FROM \(table) WHERE assignment = ? AND destination = ?",

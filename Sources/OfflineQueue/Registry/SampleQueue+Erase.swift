@@ -76,7 +76,8 @@ extension SampleQueue {
         var pruned = 0
         for segment in settled where pruned < pruneRowsMax {
             pruned += try Pruning.prune(
-                db, segment, before: nil, limit: pruneRowsMax - pruned)
+                db, segment, before: nil, limit: pruneRowsMax - pruned
+            ).passed
         }
         return (pruned == 0, dropped)
     }
@@ -99,7 +100,6 @@ extension SampleQueue {
                     try db.inTransaction {
                         try Self.overwritingFreedPages(db) {
                             try Self.deleteRegistry(db, erasure, condition, arguments)
-                            try Self.forgetErasedLosses(db)
                             FaultPoint.eraseRegistry.reach()
                         }
                         changed = try Sidecar.sealing(db, after: nil, at: wall)

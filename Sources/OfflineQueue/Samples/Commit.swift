@@ -7,6 +7,7 @@ struct Commit {
     let run: Int64
     /// Of this boot, with the readings of these frames.
     private let clock: BootClock
+    private let uptime: Uptime
     var nextSample: Int64
     var tails: [Int64: SegmentTail]
     private var changes: [Int64: Change] = [:]
@@ -29,8 +30,9 @@ struct Commit {
         var lastSampleUptime: Uptime?
     }
 
-    init(run: Int64, _ segments: OpenSegments, _ clock: BootClock) {
+    init(run: Int64, _ segments: OpenSegments, _ clock: BootClock, at uptime: Uptime) {
         self.run = run
+        self.uptime = uptime
         self.clock = clock
         nextSample = segments.nextSample
         tails = segments.tails
@@ -117,7 +119,7 @@ struct Commit {
     private mutating func add(
         _ count: Int, to counter: WritableKeyPath<Change, Int>, assignment: Int64, _ db: Database
     ) throws -> Int64 {
-        let latest = changes.values.map(\.lastUptime).max() ?? .zero
+        let latest = changes.values.map(\.lastUptime).max() ?? uptime
         let segment = try segment(for: assignment, uptime: latest, db)
         var change = change(of: segment, uptime: latest)
         change[keyPath: counter] += count

@@ -9,9 +9,15 @@ enum Pruning {
             WHERE f.segment = s.id), s.settled_through))
         """
 
-    /// Deletes samples that every destination has settled and that arrived before `horizon`, or all, oldest first,
-    /// ``SampleQueue/pruneRowsMax`` at most.
-    static func prune(_ db: Database, before horizon: UTC?) throws -> Int {
+    /// Rows that pruning went by, and those of them that went: dead letters stay.
+    struct Progress {
+        var passed = 0
+        var deleted = 0
+    }
+
+    /// Deletes samples that every destination has settled and that arrived before `horizon`, or all, oldest first. Goes
+    /// by ``SampleQueue/pruneRowsMax`` at most.
+    static func prune(_ db: Database, before horizon: UTC?) throws -> Progress {
         let segments = try Row.fetchAll(
             db,
             sql: """
@@ -19,12 +25,14 @@ enum Pruning {
                 FROM segment s
                 WHERE s.pruned_through < floor ORDER BY s.pruned_through
                 """)
-        var pruned = 0
-        for segment in segments where pruned < SampleQueue.pruneRowsMax {
-            pruned += try prune(
-                db, segment, before: horizon, limit: SampleQueue.pruneRowsMax - pruned)
+        var all = Progress()
+        for segment in segments where all.passed < SampleQueue.pruneRowsMax {
+            let one = try prune(
+                db, segment, before: horizon, limit: SampleQueue.pruneRowsMax - all.passed)
+            all.passed += one.passed
+            all.deleted += one.deleted
         }
-        return pruned
+        return all
     }
 
     static let deleteSQL = """
@@ -37,31 +45,33 @@ enum Pruning {
     /// id, its pruning cursor, the last sample that is settled everywhere, and its offset.
     static func prune(
         _ db: Database, _ segment: Row, before horizon: UTC?, limit: Int
-    ) throws -> Int {
+    ) throws -> Progress {
         let id: Int64 = segment[0] ?? 0
         let cursor: Int64 = segment[1] ?? 0
         let old = try Row.fetchCursor(
             db, sql: SampleColumn.rowsOfSegment,
             arguments: [cursor, segment[2] as Int64?, id, limit])
         var last: Int64?
+        var progress = Progress()
         while let row = try old.next() {
             let sample = SampleRow(row)
             // A time that cannot be read keeps nothing for ever: the row is settled.
             if let horizon, let time = sample.time(segment[3]), time >= horizon { break }
             last = sample.id
+            progress.passed += 1
         }
-        guard let last else { return 0 }
+        guard let last else { return progress }
         try db.execute(
             sql: deleteSQL, arguments: [cursor, last, id, cursor, last, cursor, last])
-        let count = db.changesCount
+        progress.deleted = db.changesCount
         FaultPoint.pruneRows.reach()
         try db.execute(
             sql: "UPDATE segment SET pruned_through = ?, pruned = pruned + ? WHERE id = ?",
-            arguments: [last, count, id])
+            arguments: [last, progress.deleted, id])
         try db.execute(
             sql: "DELETE FROM dropped_range WHERE segment = ? AND last_sample <= ?",
             arguments: [id, last])
         FaultPoint.pruneCursor.reach()
-        return count
+        return progress
     }
 }

@@ -116,7 +116,7 @@ extension SampleQueue {
         let chunk = buffer.chunk(Self.commitRowsMax)
         var bootClock = run.clock
         let facts = chunk.arrivals.compactMap { bootClock.note($0.reading) }
-        let plan = Commit(run: run.id, segments, bootClock)
+        let plan = Commit(run: run.id, segments, bootClock, at: uptime)
         // Where a frame is, all that came before it are.
         let latest = chunk.arrivals.last?.uptime
         let told = max(chunk.isLast ? known(at: uptime) : .zero, latest ?? .zero)

@@ -11,9 +11,8 @@ extension SampleQueue {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT l.reason, sum(l.count) - coalesce(k.count, 0) AS lost
-                    FROM loss l LEFT JOIN acknowledged_loss k ON k.reason = l.reason
-                    WHERE l.reason IN (\(reasons)) GROUP BY l.reason HAVING lost > 0
+                    SELECT reason, sum(count - acknowledged) AS lost FROM loss
+                    WHERE reason IN (\(reasons)) GROUP BY reason HAVING lost > 0
                     """))
         return Dictionary(
             rows.map { ($0[0] as String? ?? "", $0[1] as Int? ?? 0) }, uniquingKeysWith: +)
@@ -21,19 +20,7 @@ extension SampleQueue {
 
     /// Acknowledges every loss there is.
     static func acknowledgeLosses(_ db: Database) throws {
-        try db.execute(sql: "DELETE FROM acknowledged_loss")
-        try db.execute(
-            sql: "INSERT INTO acknowledged_loss SELECT reason, sum(count) FROM loss GROUP BY reason"
-        )
-    }
-
-    /// Forgets acknowledged losses that were erased, so that they do not hide new ones.
-    static func forgetErasedLosses(_ db: Database) throws {
-        try db.execute(
-            sql: """
-                UPDATE acknowledged_loss SET count = min(count, coalesce(
-                    (SELECT sum(l.count) FROM loss l WHERE l.reason = acknowledged_loss.reason), 0))
-                """)
+        try db.execute(sql: "UPDATE loss SET acknowledged = count WHERE acknowledged < count")
     }
 }
 

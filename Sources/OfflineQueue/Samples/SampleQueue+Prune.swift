@@ -27,7 +27,7 @@ extension SampleQueue {
                 sql: "DELETE FROM upload WHERE id <= (SELECT max(id) FROM upload) - ?",
                 arguments: [Self.uploadsKeptMax])
             try walk.store(db)
-            return (try Pruning.prune(db, before: horizon), dropped)
+            return (try Pruning.prune(db, before: horizon).deleted, dropped)
         }
         FaultPoint.pruned.reach()
         if pruned > 0 { keepSidecar(isDue: true) }
@@ -42,7 +42,7 @@ extension SampleQueue {
     /// ``pruneRowsMax``.
     public func purgeSettled(before horizon: UTC? = nil) throws(QueueError) -> Int {
         try write("purge samples") { db in
-            try Pruning.prune(db, before: horizon)
+            try Pruning.prune(db, before: horizon).deleted
         }
     }
 }

@@ -16,6 +16,8 @@ enum StoreLimit {
     static let roomStepBytes = 65_536
     /// Ids by which the oldest are dropped at a time: about a commit's worth.
     static let dropStepIDs: Int64 = 512
+    /// Ids among which the rest of a minute is looked for: a minute of a hundred straps is shorter.
+    private static let minuteIDsMax = 10_000
     /// Rounds of pruning and dropping in one commit. One round frees more than a commit takes.
     static let roundsMax = 64
 
@@ -47,7 +49,7 @@ enum StoreLimit {
         guard room < needed else { return room }
         let goal = needed + min(Int64(roomStepBytes), limit / 64)
         for _ in 0..<roundsMax where room < goal {
-            if try Pruning.prune(db, before: nil) == 0,
+            if try Pruning.prune(db, before: nil).passed == 0,
                 try !dropOldest(through: "settled_through", db, into: &dropped)
             {
                 guard settings.fullPolicy == .keepNewest, room < needed,
@@ -85,10 +87,21 @@ enum StoreLimit {
                     db, after: cursor, through: last, reason: LossReason.queueFull.rawValue))
         }
         guard !putBack.isEmpty else { return true }
-        dropped += try db.giveUpLetters(
-            where: "d.sample <= ?1 AND \(isPutBackSQL(through: end))", [oldest + dropStepIDs],
-            reason: LossReason.queueFull.rawValue
-        ).dropped
+        let ends = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT d.segment, max(d.sample) FROM \(SampleQueue.lettersSQL) d
+                JOIN segment s ON s.id = d.segment
+                WHERE d.sample <= ? AND \(isPutBackSQL(through: end)) GROUP BY d.segment
+                """, arguments: [oldest + dropStepIDs])
+        for row in ends {
+            let segment: Int64 = row[0] ?? 0
+            dropped += try db.giveUpLetters(
+                where: "d.segment = ?1 AND d.sample <= ?2 AND \(isPutBackSQL(through: end))",
+                [segment, try endOfMinute(of: row[1] ?? 0, in: segment, db)],
+                reason: LossReason.queueFull.rawValue
+            ).dropped
+        }
         return true
     }
 
@@ -101,12 +114,31 @@ enum StoreLimit {
     }
 
     private static func oldestPutBackSQL(through end: String) -> String {
-        ["dead_letter", "further_dead_letter"].map { letters in
+        // What its own destination gets again is not done with there.
+        let tables = (end == "settled_through" ? [] : ["dead_letter"]) + ["further_dead_letter"]
+        return tables.map { letters in
             """
             SELECT * FROM (SELECT d.sample FROM \(letters) d JOIN segment s ON s.id = d.segment
                 WHERE \(isPutBackSQL(through: end)) ORDER BY d.sample LIMIT 1)
             """
         }.joined(separator: " UNION ALL ")
+    }
+
+    /// The last sample of a segment in the minute of this one: of the rest of a minute an average would be made beside
+    /// the one that the destination has.
+    private static func endOfMinute(
+        of sample: Int64, in segment: Int64, _ db: Database
+    ) throws -> Int64 {
+        try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT max(q.id) FROM sample p JOIN segment s ON s.id = p.segment
+                    JOIN sample q ON q.id BETWEEN p.id AND p.id + \(minuteIDsMax)
+                        AND +q.segment = p.segment
+                        AND (q.uptime_us + s.wall_offset_us) / \(ImportMinute.length)
+                            = (p.uptime_us + s.wall_offset_us) / \(ImportMinute.length)
+                    WHERE p.id = ? AND p.segment = ?
+                    """), arguments: [sample, segment]) ?? sample
     }
 
     /// Drops samples that arrived before `horizon` (nil: none) and still wait, of every segment whose

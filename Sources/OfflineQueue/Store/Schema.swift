@@ -173,11 +173,9 @@ enum Schema {
     /// - `loss.destination`: 0 for the assignment's own destination, and for frames that were never stored.
     /// - `dropped_range`: which samples of a segment, between these two, a destination does not get, and why; gone
     ///   with the last of their rows. `destination` as in `loss`.
-    /// - `acknowledged_loss`: how many of the losses with a reason a person has seen.
+    /// - `loss.acknowledged`: how many of them a person has seen.
     /// - `imported`: the numbers that were taken over of an imported run, for ever: that is what makes a second import
     ///   add nothing.
-    /// - `given_before`: the numbers that the store before this one had of a run. Whether those that are not here were
-    ///   delivered, or erased, nobody knows.
     private static let samples = """
         CREATE TABLE segment (
             id INTEGER PRIMARY KEY,
@@ -235,8 +233,10 @@ enum Schema {
             destination INTEGER NOT NULL DEFAULT 0,
             kind TEXT NOT NULL CHECK (kind IN ('refused', 'dropped')),
             reason TEXT NOT NULL,
-            count INTEGER NOT NULL CHECK (count >= 0),
-            PRIMARY KEY (segment, destination, kind, reason)
+            count INTEGER NOT NULL,
+            acknowledged INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY (segment, destination, kind, reason),
+            CHECK (acknowledged BETWEEN 0 AND count)
         ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE dropped_range (
@@ -249,24 +249,12 @@ enum Schema {
             CHECK (first_sample <= last_sample)
         ) STRICT, WITHOUT ROWID;
 
-        CREATE TABLE acknowledged_loss (
-            reason TEXT NOT NULL PRIMARY KEY,
-            count INTEGER NOT NULL CHECK (count >= 0)
-        ) STRICT, WITHOUT ROWID;
-
         CREATE TABLE imported (
             run INTEGER NOT NULL REFERENCES run(id),
             first_number INTEGER NOT NULL,
             last_number INTEGER NOT NULL,
             PRIMARY KEY (run, first_number),
             CHECK (first_number <= last_number)
-        ) STRICT, WITHOUT ROWID;
-
-        CREATE TABLE given_before (
-            run INTEGER NOT NULL REFERENCES run(id),
-            first_number INTEGER NOT NULL,
-            last_number INTEGER NOT NULL,
-            PRIMARY KEY (run, first_number, last_number)
         ) STRICT, WITHOUT ROWID;
         """
 
@@ -448,7 +436,7 @@ enum Schema {
             ("enrollment", ["INSERT", "UPDATE", "DELETE"]),
             ("assignment", ["INSERT", "UPDATE", "DELETE"]),
             ("further_destination", ["INSERT", "UPDATE", "DELETE"]),
-            ("erased_number", ["INSERT"]), ("imported", ["INSERT"]),
+            ("ledger_delivery", ["INSERT", "UPDATE", "DELETE"]), ("erased_number", ["INSERT"]),
             ("salvage", ["INSERT", "UPDATE", "DELETE"]),
         ].flatMap { table, changes in
             changes.map { change in

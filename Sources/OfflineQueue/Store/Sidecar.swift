@@ -15,8 +15,8 @@ struct Sidecar: Codable, Sendable {
         ("boot", "*"), ("clock_step", "*"),
         ("run", "id, boot, nonce, is_imported, started_uptime_us, started_wall_us"),
         ("board", "*"), ("sensor", "*"), ("enrollment", "*"), ("assignment", "*"),
-        ("further_destination", "*"), ("erased_number", "*"), ("erased_until", "*"),
-        ("imported", "*"), ("given_before", "*"), ("salvage", "*"),
+        ("further_destination", "*"), ("ledger_delivery", "*"), ("erased_number", "*"),
+        ("erased_until", "*"), ("salvage", "*"),
     ]
     /// Assignments that may have begun since the last one was written: a fresh store gives none of their numbers again,
     /// so that it takes no sample for another patient's.
@@ -175,23 +175,10 @@ struct Sidecar: Codable, Sendable {
                     kind, number + (kind == "assignment" ? Self.assignmentsUnknownMax : 0),
                 ])
         }
-        try noteGivenBefore(db)
         try db.execute(
             sql: "UPDATE registry_change SET number = max(number, ?)", arguments: [change])
         try db.markStore()
         return refused
-    }
-
-    /// A file may have samples that the store before this one had, and that are not here. A salvage brings home those
-    /// that can be read.
-    private func noteGivenBefore(_ db: Database) throws {
-        try db.execute(
-            sql: """
-                INSERT OR IGNORE INTO given_before SELECT * FROM imported;
-                DELETE FROM imported;
-                INSERT OR IGNORE INTO given_before
-                    SELECT id, 0, ? FROM run WHERE is_imported = 0;
-                """, arguments: [lastSample])
     }
 
     /// The rows of a table, by their numbers.

@@ -23,6 +23,15 @@ struct Boots: Sendable {
         clocks[instant.boot]?.answer(instant.uptime)?.offset.utc(instant.uptime)
     }
 
+    /// The end of a span, or where the clock of its boot jumped: the time from there on is not known.
+    func utc(_ from: Instant, until: Instant) -> UTC? {
+        if let end = utc(until) { return end }
+        guard from.boot == until.boot, let jumped = clocks[from.boot]?.jumpedAfter else {
+            return nil
+        }
+        return utc(Instant(boot: from.boot, uptime: jumped))
+    }
+
     /// From one instant to another: by uptime in one boot, else by the wall clocks if both are
     /// known and agree on the order.
     func length(from: Instant, until: Instant) -> Duration? {
@@ -74,12 +83,13 @@ struct GapRow: Sendable {
             isOpen: isOpen, duration: length)
     }
 
-    /// The gaps of the store that are over, oldest first, that overlap a span of UTC or whose time
+    /// The gaps of the store that are over, oldest first or newest, that overlap a span of UTC or whose time
     /// is unknown.
     static func closed(
         _ db: Database, assignment: Int64?, sensor: Int64? = nil, since: UTC?, until: UTC?,
-        limit: Int
+        limit: Int, isNewest: Bool = false
     ) throws -> [GapRow] {
+        let order = isNewest ? "DESC" : "ASC"
         // Named alone where there is one, so that SQLite goes by its index.
         let ofAssignment = assignment == nil ? "TRUE" : "g.assignment = ?1"
         return try Row.fetchAll(
@@ -90,7 +100,8 @@ struct GapRow: Sendable {
                     AND (?2 IS NULL OR coalesce(g.until_uptime_us + e.wall_offset_us > ?2, TRUE))
                     AND (?3 IS NULL OR coalesce(g.from_uptime_us + b.wall_offset_us < ?3, TRUE))
                     AND (?5 IS NULL OR a.sensor = ?5)
-                ORDER BY g.from_boot, g.from_uptime_us, g.assignment LIMIT ?4
+                ORDER BY g.from_boot \(order), g.from_uptime_us \(order), g.assignment \(order)
+                LIMIT ?4
                 """, arguments: [assignment, since, until, limit, sensor]
         ).map { GapRow($0) }
     }
@@ -102,9 +113,9 @@ struct GapRow: Sendable {
         }
     }
 
-    /// The next that are over and begin after an instant.
+    /// The next that are over and begin after an instant; of time before `told` none that was lost with a store.
     static func next(
-        _ db: Database, of assignment: Int64, after cursor: Instant, limit: Int
+        _ db: Database, of assignment: Int64, after cursor: Instant, told: UTC, limit: Int
     ) throws -> [GapRow] {
         try Row.fetchAll(
             db,
@@ -112,8 +123,10 @@ struct GapRow: Sendable {
                 \(columns)
                 WHERE g.assignment = ?1 AND g.until_boot IS NOT NULL
                     AND (g.from_boot, g.from_uptime_us) > (?2, ?3)
+                    AND NOT (g.cause = '\(GapCause.storeLost.rawValue)'
+                        AND coalesce(g.until_uptime_us + e.wall_offset_us <= ?5, FALSE))
                 ORDER BY g.from_boot, g.from_uptime_us LIMIT ?4
-                """, arguments: [assignment, cursor.boot, cursor.uptime, limit]
+                """, arguments: [assignment, cursor.boot, cursor.uptime, limit, told]
         ).map { GapRow($0) }
     }
 
@@ -172,7 +185,9 @@ struct TimeLine: Sendable {
         var spans: [TimeSpan] = []
         var reached = boots.utc(begin)
         func add(from: Instant, until: Instant, _ cause: GapCause?) {
-            guard let start = boots.utc(from), let stop = boots.utc(until) else { return }
+            guard let start = boots.utc(from), let stop = boots.utc(from, until: until) else {
+                return
+            }
             // Where the clocks of two boots overlap, the earlier one has said what it was.
             let begin = reached ?? start
             if start > begin {

@@ -51,7 +51,6 @@ struct ImportIdentities: Sendable {
             // It would give the same number to another sample.
             if !isHome, run.id == currentRun { return .unsure(.runGoesOn) }
         }
-        if !isHome, try run.hasGivenBefore(sample.number, db) { return .unsure(.lost) }
         try seen?.insert(sample.number, db)
         taken[sample.identity] = sample
         return .new
@@ -66,16 +65,6 @@ struct ImportedRun: Sendable {
     var boot: Int64
     /// Whether the registry knows it: a store that was put in this one's place has runs of its own.
     var isKnown = true
-
-    /// Whether the store before this one had a sample with this number.
-    fileprivate func hasGivenBefore(_ number: Int64, _ db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM given_before
-                        WHERE run = ?1 AND first_number <= ?2 AND last_number >= ?2)
-                    """), arguments: [id, number]) ?? false
-    }
 }
 
 /// Whether a sample of a file is in the store.
@@ -223,13 +212,16 @@ struct ImportedNumbers: Sendable {
         open = nil
         let before = try Row.fetchOne(
             db,
-            sql: "SELECT first_number FROM imported WHERE run = ? AND last_number = ? - 1",
-            arguments: [run, range.lowerBound])
+            sql: """
+                SELECT first_number, last_number FROM imported WHERE run = ? AND first_number < ?
+                ORDER BY first_number DESC LIMIT 1
+                """, arguments: [run, range.lowerBound])
         let after = try Row.fetchOne(
             db,
             sql: "SELECT last_number FROM imported WHERE run = ? AND first_number = ? + 1",
             arguments: [run, range.upperBound])
-        let first: Int64 = before?[0] ?? range.lowerBound
+        let touches = before?[1] == range.lowerBound - 1
+        let first: Int64 = touches ? before?[0] ?? range.lowerBound : range.lowerBound
         let last: Int64 = after?[0] ?? range.upperBound
         try db.execute(
             sql: "DELETE FROM imported WHERE run = ? AND first_number BETWEEN ? AND ?",

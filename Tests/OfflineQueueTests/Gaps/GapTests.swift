@@ -157,6 +157,18 @@ struct GapTests {
         try await queue.close()
     }
 
+    /// They went to the day of the boot, and the next frame began a segment anew.
+    @Test func copiesThatAreCountedAloneBeginNoSegment() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        await queue.note(copies: 9, of: worn.assignment.sensorID)
+        try await queue.flush()
+        try await stream(queue, [worn.assignment], seconds: 10)
+        try await queue.close()
+        #expect(try store.number("SELECT count(*) FROM segment") == 1)
+    }
+
     @Test func copiesAreReceivedAndCountedAsDoubled() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
@@ -258,6 +270,33 @@ struct GapTests {
             try await queue.gaps(until: clock.read().wall - .seconds(700)).isEmpty)
         #expect(
             try await queue.gaps(since: clock.read().wall - .microseconds(1)).count == 1)
+    }
+
+    /// The page showed the oldest of a day, and no gaps in its last hours.
+    @Test func ofManyGapsTheNewestCanBeAskedFor() async throws {
+        let queue = try await store.open(clock)
+        let one = try await Worn(queue, 1)
+        for _ in 0..<5 {
+            try await stream(queue, [one.assignment], seconds: 5)
+            clock.advance(seconds: 9)
+        }
+        try await stream(queue, [one.assignment], seconds: 5)
+        let all = try await queue.gaps()
+        #expect(all.count == 5)
+        #expect(try await queue.gaps(limit: 2, isNewest: true) == Array(all.suffix(2)))
+        #expect(try await queue.gaps(limit: 2) == Array(all.prefix(2)))
+    }
+
+    /// All of its day was told as without data, since its end has no time.
+    @Test func timeBeforeAJumpOfTheClockIsCovered() async throws {
+        let queue = try await store.open(clock)
+        let one = try await Worn(queue, 1)
+        try await stream(queue, [one.assignment], seconds: 600)
+        clock.set { $0.wall += .seconds(2 * 365 * 86_400) }
+        try await stream(queue, [one.assignment], seconds: 60)
+        let coverage = try await queue.coverage(
+            of: .everything, dayStartingAt: ManualClock.midnight)
+        #expect((598...601).contains(coverage.coveredSeconds), "\(coverage)")
     }
 
     @Test func theLedgerEndsWithTheAssignment() async throws {

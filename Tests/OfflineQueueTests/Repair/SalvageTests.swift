@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Synchronization
@@ -72,31 +73,7 @@ struct SalvageTests {
         #expect(try brokenFiles().count == 1)
     }
 
-    /// An import took for new what was delivered, and deleted, before the store broke.
-    @Test func anImportTakesNothingThatTheBrokenStoreHadDelivered() async throws {
-        var queue = try await store.open(clock)
-        let worn = try await Worn(queue)
-        for bpm in UInt8(60)..<80 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
-        try await queue.flush()
-        var bytes: [UInt8] = []
-        try SampleQueue.export(path: store.path) { bytes += $0 }
-        let file = store.directory.appendingPathComponent("samples.ndjson").path
-        try Data(bytes).write(to: URL(fileURLWithPath: file))
-        #expect(try await queue.deliverAll(worn.enrollment.id).count == 20)
-        #expect(try await queue.purgeSettled() == 20)
-        try await queue.close()
-        try overwrite(page: 0)
-        queue = try await store.open(clock, bootID: "boot-2")
-        let summary = try await queue.importSamples(
-            from: file, into: ImportTarget(enrollmentID: worn.enrollment.id))
-        #expect(summary.added == 0 && summary.unsure == 20, "\(summary)")
-        #expect(summary.unsureSamples.map(\.reason) == [.lost])
-        #expect(try await queue.audit().isClean)
-    }
-
-    /// The same of samples that had been imported; those that wait come home.
-    @Test(arguments: [false, true])
-    func anImportBeforeTheStoreBrokeIsRemembered(isDelivered: Bool) async throws {
+    @Test func samplesThatWereImportedComeHome() async throws {
         let elsewhere = try TestStore()
         let other = try await elsewhere.open(clock, bootID: "elsewhere")
         let there = try await Worn(other)
@@ -110,18 +87,45 @@ struct SalvageTests {
         var queue = try await store.open(clock)
         let target = ImportTarget(enrollmentID: try await queue.enroll(.example("e")).id)
         #expect(try await queue.importSamples(from: file, into: target).added == 20)
-        if isDelivered {
-            #expect(try await queue.deliverAll(target.enrollmentID).count == 20)
-            #expect(try await queue.purgeSettled() == 20)
+        try await queue.close()
+        try overwrite(page: 0)
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(try await queue.importSamples(from: file, into: target).known == 20)
+        #expect(try await queue.deliverAll(target.enrollmentID).count == 20)
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// Time that was covered, as a destination had been told, was told once more as lost with the store.
+    @Test func noDestinationIsToldOnceMoreOfADayThatItWasToldOf() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for _ in 0..<600 {
+            try await queue.beat(worn.assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        try await queue.deliverAll(worn.enrollment.id)
+        clock.advance(seconds: 2 * 86_400)
+        try await queue.prune()
+        while true {
+            let told = try await queue.nextLedgerEntries(
+                enrollment: worn.enrollment.id, limit: 100)
+            if told.isEmpty { break }
+            try await queue.settleLedger(enrollment: worn.enrollment.id, told)
         }
         try await queue.close()
         try overwrite(page: 0)
         queue = try await store.open(clock, bootID: "boot-2")
-        let summary = try await queue.importSamples(from: file, into: target)
-        #expect(summary.added == 0 && summary.known == (isDelivered ? 0 : 20), "\(summary)")
-        #expect(
-            try await queue.deliverAll(target.enrollmentID).count == (isDelivered ? 0 : 20))
-        #expect(try await queue.audit().isClean)
+        let again = try await queue.nextLedgerEntries(
+            enrollment: worn.enrollment.id, limit: 100)
+        let today = UTC(day: clock.read().wall.day)
+        for entry in again {
+            guard case .gap(let cause, let from, _, _) = entry.content else {
+                Issue.record("a day that it has: \(entry)")
+                continue
+            }
+            #expect(cause != .storeLost || from.map { $0 >= today } == true, "\(entry)")
+        }
     }
 
     /// It cut them every thousand samples, and of each part an average was made.

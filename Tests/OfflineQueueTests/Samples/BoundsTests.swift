@@ -57,6 +57,42 @@ struct BoundsTests {
         #expect(rest.first.map { $0.id > 2_000 } ?? false && rest.last?.id == 6_000)
     }
 
+    /// Of what was left of a minute, an average went out beside the one that the exchange has.
+    @Test func putBackSamplesAreDroppedByWholeMinutes() async throws {
+        let scene = try await TwoDestinations(
+            store, clock, settings: settings(.keepNewest), isAdded: false)
+        try await scene.beat(3_600)
+        try await scene.queue.deliverAll(scene.own)
+        let again = Redelivery(destination: scene.own, since: ManualClock.midnight)
+        #expect(try await scene.queue.redeliver(again) == 3_600)
+        try await scene.beat(300)
+        let first = try #require(
+            try await scene.queue.nextBatch(enrollment: scene.own, limit: 1).first)
+        #expect(first.id > 1 && first.id <= 3_600, "\(first.id)")
+        #expect(first.time.microseconds % ImportMinute.length == 0, "\(first.time)")
+        #expect(try await scene.queue.audit().isClean)
+    }
+
+    /// Pruning had gone by five thousand dead letters, and was taken for over.
+    @Test func deliveredSamplesBehindManyDeadOnesMakeRoom() async throws {
+        let scene = try await TwoDestinations(
+            store, clock, settings: settings(.refuseNew, kibibytes: 1_000), isAdded: false)
+        try await scene.beat(8_000)
+        for _ in 0..<7 { try await scene.refuse(scene.own, 1_000) }
+        try await scene.queue.deliverAll(scene.own)
+        let free = settings(.refuseNew, kibibytes: 1_000).maxBytes.map {
+            $0 - ((try? usedBytes()) ?? 0)
+        }
+        // As many as fill the store, and half of what the delivered ones take.
+        try await scene.beat(Int(free ?? 0) / 35 + 500)
+        #expect(try await scene.balance(scene.own).refused.isEmpty)
+        #expect(try await scene.queue.audit().isClean)
+    }
+
+    private func usedBytes() throws -> Int64 {
+        try DatabaseQueue(path: store.path).read { try StoreLimit.usedBytes($0) }
+    }
+
     /// It filled up with them, and refused what its own destination waited for.
     @Test func whatAFurtherDestinationGetsAgainMakesRoomBeforeNewFramesAreRefused() async throws {
         let scene = try await TwoDestinations(store, clock, settings: settings(.refuseNew))

@@ -76,6 +76,22 @@ struct LossTests {
         #expect(try await queue.totals().lost == [LossReason.queueFull.rawValue: refused])
     }
 
+    /// What another patient had lost by then, and nobody had seen, was said no more.
+    @Test func acknowledgedLossesThatAreErasedHideNoOthers() async throws {
+        let queue = try await store.open(clock)
+        let (worn, elsewhere) = try await lose(queue)
+        try await queue.acknowledgeSalvages()
+        try await queue.endAssignment(sensor: worn.sensor.id)
+        let next = try await Worn(queue, 2)
+        try await queue.add(destination: elsewhere, to: next.assignment.id, from: .now)
+        for _ in 0..<3 { try await queue.beat(next.assignment, clock) }
+        try await queue.flush()
+        clock.advance(seconds: 3 * 86_400)
+        try await queue.prune()
+        while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
+        #expect(try await queue.totals().lost == ["max-age": 3])
+    }
+
     @Test func erasedLossesDoNotHideNewOnes() async throws {
         let queue = try await store.open(clock)
         let (worn, elsewhere) = try await lose(queue)
