@@ -173,7 +173,7 @@ extension AlertParts {
         }
         if 200...299 ~= answer.status {
             // Of a captive portal, or of a proxy.
-            guard answer.content != .page else {
+            guard !answer.isMarkup else {
                 throw AlertFault("\(request.origin) answers with a web page")
             }
             return

@@ -155,12 +155,15 @@ public struct ProbeReport: Sendable, Hashable {
 
 /// All that is secret about one destination: what its file holds.
 public struct DestinationSecrets: Sendable, Hashable, Codable {
+    /// Where they are sent, and nowhere else (``EnrollmentTerms/origin``).
+    public var place: String
     /// The secret settings by name.
     public var values: [String: Secret]
     /// The tokens in use, where there are any.
     public var tokens: TokenRecord?
 
-    public init(values: [String: Secret], tokens: TokenRecord? = nil) {
+    public init(place: String, values: [String: Secret], tokens: TokenRecord? = nil) {
+        self.place = place
         self.values = values
         self.tokens = tokens
     }

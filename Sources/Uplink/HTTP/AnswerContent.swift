@@ -29,4 +29,9 @@ extension HTTPAnswer {
         let isPage = (contentType ?? "").lowercased().contains("html") || first == 0x3C
         return isPage ? .page : .other
     }
+
+    /// Whether the body is a page by its first character, whatever the server says: many say `text/html` of an `OK`.
+    var isMarkup: Bool {
+        content == .page && body.first { !Self.blanks.contains($0) } == 0x3C
+    }
 }

@@ -111,8 +111,8 @@ extension ExchangeDestination {
         } catch .unauthorized {
             await refused(token)
             return .notSent(retryAt: nil)
-        } catch .transport(let fault) {
-            lastFault = .transport(fault, host: host)
+        } catch  where !Self.isAnswer(error) {
+            lastFault = fault(error)
             return .notSent(retryAt: nil)
         } catch {
             // An exchange that cannot tell takes none; the heart rate does not wait for it.

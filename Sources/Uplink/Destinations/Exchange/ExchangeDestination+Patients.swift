@@ -92,7 +92,7 @@ extension ExchangeDestination {
     }
 
     /// Whether the exchange's own program answered. What stands before it has 502, 503 and 504.
-    private static func isAnswer(_ fault: ExchangeReader.Fault) -> Bool {
+    static func isAnswer(_ fault: ExchangeReader.Fault) -> Bool {
         switch fault {
         case .unauthorized, .noToken, .transport, .redirect: false
         case .status(let status), .page(let status): status != 429 && !(502...504).contains(status)

@@ -233,7 +233,8 @@ public actor ExchangeDestination: Destination {
             case 401 where answer.isDocument:
                 await refused(token)
                 lastFault = .noToken("")
-                // Before samples are sent with another token, the exchange is asked who the patient is.
+                // Before samples are sent with another token, the exchange is asked who the patients are.
+                if terms.kind == .practitionerKey { return .notSent(retryAt: nil) }
                 if let answer = await doubtOfPerson() { return answer }
             case 404:
                 switch await findBase() {

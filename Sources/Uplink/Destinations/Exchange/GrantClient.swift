@@ -41,6 +41,10 @@ public struct GrantClient: TokenIssuer {
             throw .transport(error)
         }
         if let redirect = Redirect(answer, of: origin) { throw .redirected(redirect) }
+        // A page with one of these is a proxy's: no word on the invitation.
+        if [401, 403, 409, 410].contains(answer.status), !answer.isDocument {
+            throw .serverTrouble(status: answer.status)
+        }
         switch answer.status {
         case 200: return try grant(answer)
         case 400 where !answer.isDocument: throw .hostNotAccepted

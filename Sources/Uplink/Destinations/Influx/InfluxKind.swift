@@ -106,7 +106,8 @@ public struct InfluxKind: HTTPKind {
             let patient = patientIdentity == .id ? entry.patient ?? context.patient : nil
             lines.write(entry, gatewayTag, patient: patient)
         }
-        return request(lines)
+        // A gap of unknown time is no line.
+        return entries.isEmpty || !lines.bytes.isEmpty ? request(lines) : nil
     }
 
     private func request(_ lines: LineProtocol) -> HTTPRequest {
@@ -130,6 +131,15 @@ public struct InfluxKind: HTTPKind {
         AnswerRow(400, .suspect),
         AnswerRow(422, .suspect),
     ]
+
+    /// InfluxDB 2 and 3 refuse a request of no lines once they have taken its token and its database.
+    public func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning {
+        let isOfNone =
+            count == 0 && answer.status == 400
+            && ["writing requires points", "incoming write was empty"]
+                .contains(where: words(of: answer).contains)
+        return isOfNone ? .stored : meaning(of: answer)
+    }
 
     /// InfluxDB 3 names the lines. The earlier ones say how many points they dropped, for a limit of series for
     /// one, but not which; and if the points are of two shards, only of one of them.

@@ -108,7 +108,7 @@ public struct WebhookKind: HTTPKind {
     /// Receivers are of many makes: what they refuse is dead only when they take another one.
     public func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
         // A page is of a proxy or a captive portal, whatever its status says.
-        if 200...299 ~= answer.status { return answer.content == .page ? .unclear : .stored }
+        if 200...299 ~= answer.status { return answer.isMarkup ? .unclear : .stored }
         let row = (Self.answers + AnswerRow.general).first { $0.matches(answer, "") }
         return row?.meaning ?? (400...499 ~= answer.status ? .suspect : .unclear)
     }

@@ -205,7 +205,8 @@ import Testing
 
     /// A practitioner's key, and one study with a single device that takes heart rate, or with two.
     private func practitioner(
-        devices: [Int]
+        devices: [Int], scratch: Scratch? = nil,
+        termsChanged: (@Sendable (EnrollmentTerms) async -> Void)? = nil
     ) async throws -> (StandInExchange, ExchangeDestination) {
         var seed = ExchangeSeed.standard
         seed.studies[0].devices = devices
@@ -217,7 +218,7 @@ import Testing
         let origin = try #require(Origin(exchange.baseURL))
         let enrolled = try await Enroller(transport: transport, clock: clock)
             .enroll(practitionerKey: secret, at: origin)
-        let scratch = try Scratch()
+        let scratch = try scratch ?? Scratch()
         let tokens = RenewingTokens(
             record: enrolled.tokens, file: TokenFile(path: scratch.path + "/tokens.json"),
             transport: transport, clock: clock, logger: .quiet)
@@ -227,7 +228,8 @@ import Testing
                     name: "ward", kind: .practitionerKey, origin: "\(origin)",
                     fhirBase: "\(origin)" + enrolled.fhirBase, clientID: key.clientID,
                     identifierSystem: "urn:x"),
-                tokens: tokens, transport: transport, clock: clock, logger: .quiet))
+                tokens: tokens, transport: transport, clock: clock, logger: .quiet,
+                termsChanged: termsChanged))
         return (exchange, destination)
     }
 
@@ -251,6 +253,24 @@ import Testing
         #expect(verdicts(answer) == [.stored, .stored, .held(.wrongPatient)], "\(answer)")
         #expect(await exchange.stored.map(\.device) == [70007, 70007])
         await exchange.stop()
+    }
+
+    /// The request was sent again with the new token as it was, to whoever had the number by then.
+    @Test func withANewTokenTheExchangeIsAskedWhoAPractitionersPatientsAre() async throws {
+        let scratch = try Scratch()
+        let (exchange, destination) = try await practitioner(
+            devices: [70007], scratch: scratch, termsChanged: { _ in })
+        #expect(verdicts(await destination.deliver(points(["40001"]), alone: true)) == [.stored])
+        await exchange.giveNumber(ofPatient: 40001)
+        await exchange.expireAccessTokens()
+        let more = points(["40002", "40001"])
+        var answer = await destination.deliver([more[1]], alone: true)
+        #expect(answer == .notSent(retryAt: nil))
+        answer = await destination.deliver([more[1]], alone: true)
+        #expect(verdicts(answer) == [.held(.patientChanged)], "\(answer)")
+        #expect(await exchange.stored.count == 1)
+        await exchange.stop()
+        withExtendedLifetime(scratch) {}
     }
 
     @Test func whereSeveralDevicesFitThePatientsSamplesAreHeldUntilOneIsChosen() async throws {

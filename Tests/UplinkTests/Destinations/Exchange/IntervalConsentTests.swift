@@ -196,10 +196,12 @@ struct IntervalConsentTests {
         await delivery.exchange.stop()
     }
 
-    @Test func withoutANetworkNothingIsDecided() async throws {
+    /// A proxy's 502 was taken for an exchange that cannot tell, and the intervals were lost.
+    @Test(arguments: [ExchangeFault.hangUp, .status(502), .status(503), .status(429)])
+    func withoutAnAnswerNothingIsDecided(fault: ExchangeFault) async throws {
         let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
-        await delivery.exchange.inject(.hangUp, on: [.account])
+        await delivery.exchange.inject(fault, on: [.account])
         try await delivery.record(20, frame: Self.frame)
         try await delivery.drain()
         #expect(await Self.counts(delivery.exchange) == (20, 40))

@@ -71,6 +71,35 @@ import Testing
         }
     }
 
+    /// No InfluxDB 2 or 3 could be added: they answer 400 to a request of no lines.
+    @Test(arguments: ["unable to parse: writing requires points", "incoming write was empty"])
+    func aServerThatRefusesARequestOfNoLinesIsWell(words: String) async throws {
+        let transport = ScriptedTransport { _ in
+            .success(HTTPAnswer(status: 400, body: Array(words.utf8)))
+        }
+        let parts = DestinationParts(transport: transport, clock: StillClock(), logger: .quiet)
+        let kind = try KindFixture.make("influx")
+        _ = try await kind.probe(parts)
+        let destination = kind.make(parts)
+        #expect(await destination.isMended(.credentialsRefused))
+        let point = KindFixture.point(.heartRate(bpm: 72, at: .epoch))
+        guard case .entries(let entries) = await destination.deliver([point], alone: true) else {
+            Issue.record("no verdict")
+            return
+        }
+        #expect(entries.map(\.isTaken) == [false], "of lines it says that they were lost")
+    }
+
+    /// It is no line, and was refused until another was taken.
+    @Test func aGapOfUnknownTimeIsNoRequest() throws {
+        let kind = try KindFixture.http("influx")
+        #expect(kind.request(ledger: [], KindFixture.context) != nil)
+        let gap = LedgerEntry(
+            id: "b-1-1", sensorID: 3, patient: nil,
+            .gap(.clockUnknown, from: nil, until: nil, length: nil))
+        #expect(kind.request(ledger: [gap], KindFixture.context) == nil)
+    }
+
     // MARK: - Partial writes
 
     /// A database at its limit of series: it takes sensor 1 and drops the points of sensor 2.

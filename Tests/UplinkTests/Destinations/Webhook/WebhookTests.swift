@@ -28,6 +28,17 @@ import Testing
         #expect(!kind.place.contains("KEY") && !kind.example.contains("KEY"))
     }
 
+    /// Flask, Express and PHP say `text/html` of any text: what such a receiver had stored was sent again.
+    @Test func anAnswerThatIsNoPageIsTakenWhateverItsType() throws {
+        let kind = try KindFixture.http("webhook")
+        func meaning(_ body: String) -> AnswerMeaning {
+            kind.meaning(
+                of: HTTPAnswer(status: 200, contentType: "text/html", body: Array(body.utf8)))
+        }
+        #expect(meaning("OK") == .stored && meaning("") == .stored)
+        #expect(meaning("\n<!DOCTYPE html><title>Sign in</title>") == .unclear)
+    }
+
     @Test func aBatchThatIsSentAgainHasTheSameWebhookID() throws {
         let kind = try KindFixture.http("webhook")
         let points = [KindFixture.point(.heartRate(bpm: 72, at: .epoch))]

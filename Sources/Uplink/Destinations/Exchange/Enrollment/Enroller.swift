@@ -156,7 +156,7 @@ public struct Enroller: Sendable {
             case .redirect(let redirect): throw .redirected(redirect)
             case .status: throw .notAnExchange
             case .page(400): throw .hostNotAccepted
-            case .page(let status) where status >= 500 || status == 429:
+            case .page(let status) where status >= 500 || [401, 403, 429].contains(status):
                 throw .serverTrouble(status: status)
             case .page: throw .notAnExchange
             case .unreadable: throw .unreadable

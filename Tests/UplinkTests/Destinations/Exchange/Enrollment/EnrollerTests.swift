@@ -145,6 +145,8 @@ import Testing
             (.json(404, #"{"detail":"Invitation not found or already used."}"#), .unknown),
             (.json(401, "{}"), .unknown), (.json(403, "{}"), .cancelled),
             (.json(409, "{}"), .superseded), (.json(410, "{}"), .expired),
+            (.html(401), .serverTrouble(status: 401)), (.html(403), .serverTrouble(status: 403)),
+            (.html(409), .serverTrouble(status: 409)), (.html(410), .serverTrouble(status: 410)),
             (.html(404), .notAnExchange), (.html(500), .serverTrouble(status: 500)),
             (.html(301), .redirected(Redirect(status: 301, target: nil))),
             (.html(200), .notAnExchange),
