@@ -63,8 +63,8 @@ public actor Central {
     var inspections = 0
     /// The time that each inspection under way has, by its number.
     var inspectionTimes: [Int: InspectionTime] = [:]
-    /// Sensors that a person waits for and that have not been heard.
-    var sought: Set<String> = []
+    /// Inspections whose sensor has not been heard.
+    var sought: Set<Int> = []
     var resets: [Uptime] = []
     /// Devices that are watched or offer the service, by address and path.
     var devices: [String: [String: Device]] = [:]

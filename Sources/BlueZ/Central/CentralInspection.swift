@@ -57,7 +57,7 @@ extension Central {
         }
         if let agent { beginBonding(address, agent) }
         await awaitStream(of: address, since: begun, number)
-        seek(address, false)
+        seek(number, false)
         // A bond gives it another address.
         let known = renames[address] ?? address
         guard let link = links[known], link.machine.isStreaming, let client,
@@ -136,9 +136,9 @@ extension Central {
     }
 
     /// A person waits for a sensor: hearing it goes before trying to connect to others.
-    private func seek(_ address: String, _ isSought: Bool) {
-        guard sought.contains(address) != isSought else { return }
-        if isSought { sought.insert(address) } else { sought.remove(address) }
+    private func seek(_ number: Int, _ isSought: Bool) {
+        guard sought.contains(number) != isSought else { return }
+        if isSought { sought.insert(number) } else { sought.remove(number) }
         for path in adapters.keys { handle(.scanFirst(!sought.isEmpty), radioAt: path) }
         settle()
     }
@@ -162,14 +162,16 @@ extension Central {
             // A refusal does not get better by waiting.
             if link.isDeclined { return }
             if link.bondFault != nil, !link.machine.hasLink { return }
-            if isHopeless(link, since: begun) { return }
+            if isHopeless(link, since: begun, number) { return }
             if link.agent != nil { helpBonding(link) }
             await clock.sleep(Self.inspectPause)
         }
     }
 
     /// Whether nothing will come of waiting on.
-    private func isHopeless(_ link: WatchedLink, since begun: Uptime) -> Bool {
+    private func isHopeless(
+        _ link: WatchedLink, since begun: Uptime, _ number: Int
+    ) -> Bool {
         let now = clock.now()
         let places = devices[link.address] ?? [:]
         // The first time bluetoothd may have remembered services that it no longer has.
@@ -194,7 +196,7 @@ extension Central {
             device.isConnected
                 || heardAt[device.path].map { $0 >= begun - Self.heardFor } ?? false
         }
-        seek(link.address, !isHeard)
+        seek(number, !isHeard)
         let patience = isHeard ? Self.reachPatience : Self.hearPatience
         return now - (link.soughtSince ?? begun) >= patience
     }

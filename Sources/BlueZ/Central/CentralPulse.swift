@@ -107,14 +107,17 @@ extension Central {
 
     /// Whether a sensor is heard and no link to it comes about.
     func isUnreachable(_ link: WatchedLink) -> Bool {
-        guard !isPaired(link) else { return false }
-        return link.connectFailures >= Self.connectFailuresMin && !link.machine.isStreaming
+        !isPaired(link) && isFailing(link)
+    }
+
+    private func isFailing(_ link: WatchedLink) -> Bool {
+        link.connectFailures >= Self.connectFailuresMin && !link.machine.isStreaming
     }
 
     /// When a sensor that could not be connected to has not been heard for so long that it is simply
     /// away.
     func forgottenAt(_ link: WatchedLink) -> Uptime? {
-        guard isUnreachable(link) else { return nil }
+        guard isFailing(link) else { return nil }
         return (link.failedHeardAt ?? .zero) + Self.unreachableFor
     }
 

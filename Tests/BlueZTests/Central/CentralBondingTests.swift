@@ -5,6 +5,13 @@ import Testing
 @testable import BlueZ
 
 extension Central {
+    /// Without a word of any strap.
+    fileprivate func letTwoMinutesPass() {
+        heardAt = [:]
+        for link in links.values { link.failedHeardAt = .zero }
+        settle()
+    }
+
     /// As if nothing had been heard for long.
     fileprivate func forgetSightings() { heardAt = [:] }
 }
@@ -241,6 +248,27 @@ struct CentralBondingTests {
         await stage.forget()
         _ = try await inspect(stage, Person(.yes).agent())
         #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.central.snapshots().first?.trouble == nil)
+        await stage.end()
+    }
+
+    /// Three bad connects at the edge of its range were taken for a lost bond for days, though it was switched off.
+    @Test("a bonded strap that could not be connected to, and is away since, is said to be away")
+    func awayAfterFailures() async throws {
+        let stage = try await stage(.encrypted)
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        let fault = DBusFault(name: "org.bluez.Error.Failed", text: "le-connection-abort-by-local")
+        await stage.bluez.inject(ScriptedFault("Connect", times: nil, .error(fault)))
+        await stage.bluez.drop(Stage.strap)
+        #expect(await isInTrouble(stage, .bondRefused))
+        await stage.bluez.setOnAir(Stage.strap, false)
+        await stage.bluez.clearFaults()
+        await stage.central.letTwoMinutesPass()
+        for _ in 0..<1_200 where await stage.central.snapshots().first?.trouble != nil {
+            try await Task.sleep(for: .milliseconds(50))
+        }
         #expect(await stage.central.snapshots().first?.trouble == nil)
         await stage.end()
     }

@@ -103,6 +103,26 @@ struct CentralFieldTests {
         await stage.end()
     }
 
+    /// The bond gave it another address, under which it was looked for after the pairing had ended: no strap was
+    /// connected to any more.
+    @Test("a pairing that fails after the bond leaves no search behind")
+    func failsAfterTheBond() async throws {
+        let stage = try await Stage(
+            straps: [Self.rotating],
+            each: {
+                $0.identity = Self.identity
+                $0.security = .encrypted
+            })
+        let fault = DBusFault(name: "org.bluez.Error.NotAuthorized", text: "no")
+        await stage.bluez.inject(ScriptedFault("StartNotify", times: nil, .error(fault)))
+        await stage.start()
+        await #expect(throws: InspectionFault.self) {
+            try await inspect(stage, Self.rotating, agent: Self.agent(of: Self.rotating))
+        }
+        #expect(await stage.central.sought.isEmpty)
+        await stage.end()
+    }
+
     @Test(
         "a strap with a private address is bonded, and known by its identity address from then on")
     func identityAddress() async throws {
