@@ -185,12 +185,13 @@ import Testing
         var pace = ShowPace()
         _ = pace.isDue(report(), at: .zero)
         let item = HealthItem(
-            name: "battery-low", severity: "warning", since: noon, sensor: 1,
+            name: "battery-low", severity: "warning", since: noon, seconds: 7, sensor: 1,
             message: "9 %", advice: "change it")
         let isNew = pace.isDue(report { $0.health = [item] }, at: .zero)
         var later = item
         later.message = "8 %"
         later.since = noon.addingTimeInterval(0.1)
+        later.seconds = 12
         let figures = report {
             $0.health = [later]
             $0.oldestUnsent = noon.addingTimeInterval(-99)

@@ -135,6 +135,7 @@ actor Deliveries {
         } catch {
             throw .noTokens("\(error)")
         }
+        try mustBelong(record.origin.description, to: enrollment)
         let transport = transport(settings.curl)
         let tokens = RenewingTokens(
             record: record, file: file, transport: transport, clock: clock, logger: logger)
@@ -161,6 +162,7 @@ actor Deliveries {
         } catch {
             throw .noTokens("\(error)")
         }
+        try mustBelong(secrets.place, to: enrollment)
         let kind: any DestinationKind
         do {
             kind = try enrollment.terms.destination(secrets)
@@ -172,9 +174,22 @@ actor Deliveries {
             logger: logger,
             tokens: secrets.tokens,
             saveTokens: { tokens in
-                try file.save(DestinationSecrets(values: secrets.values, tokens: tokens))
+                try file.save(
+                    DestinationSecrets(
+                        place: secrets.place, values: secrets.values, tokens: tokens))
             })
         return (kind, kind.make(parts))
+    }
+
+    /// Tokens and secrets go to no other address than theirs. The file and the store change one after the other.
+    private func mustBelong(
+        _ place: String, to enrollment: Enrollment
+    ) throws(StartFault) {
+        guard place == enrollment.terms.origin else {
+            throw .damaged(
+                "its tokens are for another address, as a change of it was cut off: repeat that command"
+            )
+        }
     }
 
     private func secrets(at path: String) -> SecretFile<DestinationSecrets> {

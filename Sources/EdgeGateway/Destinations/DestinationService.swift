@@ -82,6 +82,7 @@ struct DestinationService: Sendable {
             terms, insteadOf: same,
             .secrets(
                 DestinationSecrets(
+                    place: terms.origin,
                     values: ask.settings.filter { secrets.contains($0.key) }
                         .mapValues { Secret($0) },
                     tokens: probe?.tokens)))

@@ -45,15 +45,22 @@ struct RadioChecks {
         let name = "rfkill"
         let switches = tree.names("/sys/class/rfkill").map { "/sys/class/rfkill/" + $0 }
             .filter { tree.text($0 + "/type") == "bluetooth" }
-        if switches.contains(where: { tree.number($0 + "/hard") == 1 }) {
-            return .fault(name, "Bluetooth is switched off by hardware", "use the machine's switch")
+        let hard = switches.filter { tree.number($0 + "/hard") == 1 }
+        let off = switches.filter { hard.contains($0) || tree.number($0 + "/soft") == 1 }
+        guard let one = off.first else {
+            return switches.isEmpty
+                ? .unknown(name, "rfkill lists no Bluetooth controller")
+                : .ok(name, "Bluetooth is not switched off")
         }
-        if switches.contains(where: { tree.number($0 + "/soft") == 1 }) {
-            return .fault(name, "Bluetooth is switched off", "rfkill unblock bluetooth")
+        let advice = hard.isEmpty ? "rfkill unblock bluetooth" : "use the machine's switch"
+        guard off.count == switches.count else {
+            return .warning(
+                name,
+                "\(tree.text(one + "/name") ?? "an adapter") is switched off; the gateway uses another one",
+                "if that is not meant: \(advice)")
         }
-        return switches.isEmpty
-            ? .unknown(name, "rfkill lists no Bluetooth controller")
-            : .ok(name, "Bluetooth is not switched off")
+        return .fault(
+            name, "Bluetooth is switched off\(hard.isEmpty ? "" : " by hardware")", advice)
     }
 
     func connectionWindow() -> Finding {

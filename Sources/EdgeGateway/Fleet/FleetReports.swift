@@ -53,6 +53,11 @@ struct FleetReport: Codable, Equatable, Sendable {
 }
 
 extension FleetReport {
+    /// The name of a strap on the fleet's screen, which shows no address: of one without a name `label` has its end.
+    static func name(of id: Int64, _ label: String, address: String) -> String {
+        label.hasSuffix("…" + address.suffix(5)) ? "Strap \(id)" : label
+    }
+
     init(_ status: StatusReport, marks: StrapMarks? = nil, at now: Date) {
         // Commands in remedies have addresses, and messages the end of one if a strap has no name.
         func withoutAddresses(_ text: String) -> String {
@@ -94,7 +99,7 @@ extension FleetReport {
 
 extension SensorReport {
     /// Its name on the fleet's screen.
-    var fleetName: String { name.isEmpty ? "Strap \(id)" : name }
+    var fleetName: String { FleetReport.name(of: id, name, address: address) }
 
     /// Whether its link is up and a frame came a moment ago.
     var isStreaming: Bool {

@@ -30,6 +30,7 @@ extension FleetReport {
             report.items[index].detail = ""
             // Computed from a clock that may be set.
             report.items[index].since = .distantPast
+            report.items[index].seconds = nil
         }
         for index in report.backlog.indices { report.backlog[index].samples = 0 }
         return report

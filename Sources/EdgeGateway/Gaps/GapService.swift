@@ -57,7 +57,8 @@ struct GapService: Sendable {
                 let days = coverage.filter { $0.sensor == sensor.id }
                 guard !days.isEmpty else { return nil }
                 return FleetCoverageReport.Strap(
-                    name: sensor.details.name ?? "Strap \(sensor.id)",
+                    name: FleetReport.name(
+                        of: sensor.id, sensor.label, address: sensor.address),
                     days: days.map(FleetCoverageReport.Day.init))
             })
     }

@@ -38,7 +38,7 @@ struct LiveService: Sendable {
         let buckets = try await queue.heartRateChart(
             sensor: sensor, from: from, until: max(now, from + .microseconds(1)), bucket: bucket,
             needsContact: recorder.needsContact)
-        let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
+        let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax, isNewest: true)
         return LiveHistoryReport(
             sensor: sensor, from: Date(from), until: Date(now),
             bucketSeconds: Int(bucket.components.seconds),

@@ -212,6 +212,17 @@ extension Settings {
                         setting: error.setting ?? "page.listen", message: error.description,
                         stopsDaemon: false))
             }
+        } else {
+            let files =
+                [("page.token_file", pageTokenFile)]
+                + programTokenFiles.map { ($0.setting, $0.file) }
+            problems += files.filter { $0.1 != nil }.map { setting, _ in
+                SettingProblem(
+                    setting: setting,
+                    message:
+                        "\(setting): nothing is served without page.listen; set it, or leave the token out",
+                    stopsDaemon: false)
+            }
         }
         if let url = pageURL, !Self.isPageURL(url) {
             problems.append(

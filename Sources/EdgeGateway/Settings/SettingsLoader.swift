@@ -238,7 +238,7 @@ struct SettingsLoader {
             return .text(text)
         case .choices(let choices):
             let words = text.split { $0 == "," || $0.isWhitespace }.map(String.init)
-            guard words == ["none"] || words.allSatisfy(choices.contains) else {
+            guard words == ["none"] || !words.isEmpty && words.allSatisfy(choices.contains) else {
                 throw wrong(key, "is `\(text.prefix(80))`, expected \(key.kind.expected)")
             }
             return .text(text)

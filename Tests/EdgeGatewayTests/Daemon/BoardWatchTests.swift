@@ -108,7 +108,8 @@ import Uplink
                 identifierSystem: "urn:x")
             (terms.system, terms.settings) = (system, settings)
             return try await gateway.enrollmentChanges.begin(
-                terms, insteadOf: nil, .secrets(DestinationSecrets(values: [:]))
+                terms, insteadOf: nil,
+                .secrets(DestinationSecrets(place: terms.origin, values: [:]))
             ).id
         }
         // No server listens there.

@@ -14,6 +14,29 @@ import Uplink
         "key": "hush", "password": "hush", "share-id": "0123456789abcdef0123456789abcdef",
     ]
 
+    /// After a power cut between the file and the store, the new server's password went to the old address.
+    @Test func secretsOfAnotherAddressAreNotSent() async throws {
+        try await ServerFixture.run { fixture in
+            let gateway = fixture.gateway
+            var terms = EnrollmentTerms(
+                name: "influx", kind: .destination, origin: "http://127.0.0.1:9", fhirBase: "",
+                identifierSystem: "urn:x")
+            terms.system = "influx"
+            terms.settings = #"{"url":"http://127.0.0.1:9","database":"ward"}"#
+            func begin(_ place: String, insteadOf same: Enrollment?) async throws -> Enrollment {
+                try await gateway.enrollmentChanges.begin(
+                    terms, insteadOf: same,
+                    .secrets(DestinationSecrets(place: place, values: ["token": Secret("hush")])))
+            }
+            let stored = try await begin(terms.origin, insteadOf: nil)
+            #expect(await gateway.deliveries.isRunning(stored.id))
+            _ = try await begin("http://127.0.0.2:9", insteadOf: stored)
+            #expect(await !gateway.deliveries.isRunning(stored.id))
+            let words = await gateway.deliveries.stopped(stored.id)
+            #expect(words?.contains("another address") == true)
+        }
+    }
+
     /// The public stream stayed, and what named it was overwritten: nobody could end it any more.
     @Test func aDestinationThatIsSharedDoesNotBecomeOneOfAnotherStore() async throws {
         try await ServerFixture.run { fixture in
@@ -26,7 +49,9 @@ import Uplink
                 decoding: try JSONEncoder().encode(Self.shared), as: UTF8.self)
             let stored = try await gateway.enrollmentChanges.begin(
                 terms, insteadOf: nil,
-                .secrets(DestinationSecrets(values: Self.secrets.mapValues { Secret($0) })))
+                .secrets(
+                    DestinationSecrets(
+                        place: terms.origin, values: Self.secrets.mapValues { Secret($0) })))
             let firestore = [
                 "url": "http://127.0.0.1:9/v1/projects/p/databases/(default)",
                 "store": "firestore", "email": "gw@clinic.example", "key": "hush",

@@ -65,6 +65,19 @@ private final class Tree {
         #expect(RadioChecks(tree: on.system).switchedOff().verdict == .ok)
     }
 
+    /// Who uses a stick in the place of the board's own radio had a fault for ever.
+    @Test func aSecondAdapterThatIsSwitchedOffIsAWarning() throws {
+        let tree = try Tree([
+            "sys/class/rfkill/rfkill0/type": "bluetooth\n",
+            "sys/class/rfkill/rfkill0/name": "hci0\n",
+            "sys/class/rfkill/rfkill0/soft": "1\n",
+            "sys/class/rfkill/rfkill1/type": "bluetooth\n",
+            "sys/class/rfkill/rfkill1/soft": "0\n",
+        ])
+        let finding = RadioChecks(tree: tree.system).switchedOff()
+        #expect(finding.verdict == .warning && finding.message.contains("hci0"))
+    }
+
     @Test func wifiOnTheSameChipIsToldOnlyWhileItIsUp() throws {
         for (state, driver, verdict) in [
             ("up", "brcmfmac", Finding.Verdict.warning), ("down", "brcmfmac", .ok),

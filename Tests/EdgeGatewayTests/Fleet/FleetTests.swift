@@ -15,7 +15,8 @@ import Uplink
         let address = status.sensors[0].address
         status.sensors.append(
             SensorReport(
-                id: 2, address: "A0:9E:1A:00:00:02", name: "", link: "seen", bpm: 222, stored: 0,
+                id: 2, address: "A0:9E:1A:00:00:02", name: "strap …00:02", link: "seen", bpm: 222,
+                stored: 0,
                 pending: 0))
         status.health = [
             HealthItem(

@@ -80,6 +80,8 @@ import Testing
         ("uplink:\n  interval_seconds: 1:30\n", "`uplink.interval_seconds`"),
         ("uplink:\n  interval_seconds: 0x10\n", "`uplink.interval_seconds`"),
         ("clock:\n  trust: maybe\n", "expected one of kernel, always"),
+        // It delivered what is withheld without the key.
+        ("uplink:\n  withhold:\n", "expected none, or some of"),
         ("uplink:\n  allow_plain_http: perhaps\n", "true or false"),
         ("state: [a, b]\n", "`state` takes one value"),
         ("- a\n- b\n", "expected `key: value` lines"),
@@ -154,6 +156,15 @@ import Testing
             let problems = try await load(yaml).problems()
             #expect(problems.filter(\.stopsDaemon).map(\.setting) == stops, "\(yaml)")
             #expect(problems.contains { $0.message.contains("must begin with /") }, "\(yaml)")
+        }
+    }
+
+    @Test func aTokenThatOpensNothingIsSaid() async throws {
+        for key in ["page", "fleet", "metrics"] {
+            let settings = try await load("\(key):\n  token_file: /nonexistent\n")
+            let problem = settings.problems().first { $0.setting == "\(key).token_file" }
+            #expect(problem?.message.contains("page.listen") == true, "\(key)")
+            #expect(problem?.stopsDaemon == false)
         }
     }
 
