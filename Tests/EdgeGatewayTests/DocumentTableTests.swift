@@ -51,18 +51,43 @@ import Uplink
         ("## Gaps\n", ExportColumn.gaps), ("## Coverage\n", ExportColumn.coverage),
         ("## Coverage of a fleet\n", FleetCoverageTable.columns),
     ])
-    func columnsOfExportsAreInData(heading: String, columns: [ExportColumn]) throws {
-        try rows(
-            columns.map { ["`\($0.name)`", $0.type, $0.unit, $0.meaning] },
-            below: ["column", "type", "unit", "means"], after: heading, of: Self.data)
+    func columnsOfExportsAreInData(heading: String, columns: [String]) throws {
+        let rows = try Self.table("| column | type | unit | means |\n", after: heading)
+        #expect(rows.map(\.first) == columns.map { "`\($0)`" })
+        #expect(rows.allSatisfy { $0.count == 4 && !$0[1].isEmpty && !$0[3].isEmpty })
+        for cause in GapCause.allCases {
+            guard let row = rows.first(where: { $0[0] == "`\(cause.rawValue)_seconds`" }) else {
+                continue
+            }
+            #expect(row[3] == "time without a heart rate: \(cause.meaning)")
+        }
     }
 
     @Test func flagsAreInData() throws {
-        #expect(ExportColumn.flags.map(\.name) == Plausibility.all.names)
-        try rows(
-            ExportColumn.flags.map { name, meaning in
-                ["`\(name)`", "\(Plausibility(name: name)?.rawValue ?? 0)", meaning]
-            }, below: ["flag", "number", "means"], of: Self.data)
+        let rows = try Self.table("| flag | number | means |\n", after: "### Flags\n")
+        #expect(
+            rows.map { $0.prefix(2) }
+                == Plausibility.all.names.map { name in
+                    ["`\(name)`", "\(Plausibility(name: name)?.rawValue ?? 0)"]
+                })
+        let text = rows.joined().joined(separator: "\n")
+        let range = Plausibility.plausibleBPM
+        #expect(text.contains("outside \(range.lowerBound) to \(range.upperBound) beats"))
+        #expect(text.contains("more than \(PlausibilityJudge.sameFramesMax) frames"))
+    }
+
+    /// The cells of a table of the document about the data, by rows.
+    private static func table(_ head: String, after heading: String) throws -> [[String]] {
+        let text = try String(
+            contentsOf: repositoryRoot.appending(path: data), encoding: .utf8)
+        let begin = try #require(text.range(of: heading)?.upperBound)
+        let table = try #require(text[begin...].range(of: head)?.upperBound)
+        return text[table...].split(separator: "\n", omittingEmptySubsequences: false)
+            .prefix { $0.hasPrefix("|") }.dropFirst()
+            .map { line in
+                line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false)
+                    .map { $0.trimmingCharacters(in: .whitespaces) }
+            }
     }
 
     /// What `history` prints is described by hand.

@@ -209,22 +209,8 @@ struct FleetCoverageTable: Codable, Equatable, Sendable {
 extension FleetCoverageTable {
     /// The columns of `fleet coverage --csv`.
     static let columns =
-        [
-            ExportColumn(
-                "gateway", "text", "", "its name in the hosts file, or its own name"),
-            ExportColumn("site", "text", "", "as the gateway says; empty without one"),
-            ExportColumn("strap", "text", "", "its name, or `Strap 3`; empty in a row of no strap"),
-            ExportColumn("day", "date", "UTC", "the day, from midnight to midnight UTC"),
-            ExportColumn(
-                "state", "name", "",
-                "`whole`; `so-far` (the day goes on); `ends-early` (the gateway was last heard at "
-                    + "`until`); `no-strap` (it answered, and none was assigned); `not-answered` "
-                    + "(nobody knows)"),
-            ExportColumn(
-                "until", "time", "UTC, s",
-                "the end of the time that the figures cover; empty if that is the end of the day"),
-        ] + ExportColumn.coverageFigures
-        + [ExportColumn("detail", "text", "", "why a gateway could not be asked")]
+        ["gateway", "site", "strap", "day", "state", "until"] + ExportColumn.coverageFigures
+        + ["detail"]
 
     /// The table as lines of CSV.
     var csv: [String] {

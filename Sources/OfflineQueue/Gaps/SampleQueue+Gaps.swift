@@ -71,9 +71,9 @@ extension SampleQueue {
 
     // MARK: - Reading
 
-    /// Time without samples, oldest first, `limit` at most, of which the oldest or the newest: that of one assignment, of one sensor or of
-    /// all, as far as it overlaps the span from `since` to `until`. What is open, up to now, and gaps of an
-    /// untrusted time are among them.
+    /// Time without samples, oldest first: that of one assignment, of one sensor or of all, as far as it overlaps the
+    /// span from `since` to `until`; `limit` at most, the oldest of them or the newest. What is open, up to now, and gaps
+    /// of an untrusted time are among them.
     public func gaps(
         assignment: Int64? = nil, sensor: Int64? = nil, since: UTC? = nil, until: UTC? = nil,
         limit: Int = 1_000, isNewest: Bool = false

@@ -102,7 +102,7 @@ struct ExportLines {
 extension ExportFilter {
     /// Writes a table of the store at `path` as CSV: `body` adds its lines.
     func exportTable<Value>(
-        _ path: String, _ operation: String, _ columns: [ExportColumn],
+        _ path: String, _ operation: String, _ columns: [String],
         to sink: ([UInt8]) throws -> Void,
         _ body: (Database, inout ExportLines) throws -> Value
     ) throws -> Value {

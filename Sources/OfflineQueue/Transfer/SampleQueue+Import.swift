@@ -89,7 +89,7 @@ extension SampleQueue {
         while let sample = try reader.nextSample() {
             do { try survey.add(sample, line: reader.line) } catch { throw reader.fault(error) }
             told.checked += 1
-            if told.checked.isMultiple(of: ImportSlice.samples) { await progress(told) }
+            if told.checked.isMultiple(of: ImportSlice.samplesMin) { await progress(told) }
         }
         try survey.checkTimes()
         told.total = told.checked
@@ -144,7 +144,7 @@ extension SampleQueue {
 struct ImportSlice {
     /// Samples after which a slice ends with its minute: the queue takes what is recorded meanwhile between two slices,
     /// and one takes some 20 ms.
-    static let samples = 1_000
+    static let samplesMin = 1_000
     /// Samples a slice has at most. A minute of a hundred straps is shorter; a longer one is parted.
     static let samplesMax = 10_000
 
@@ -154,7 +154,7 @@ struct ImportSlice {
     mutating func add(_ line: ImportLine) -> [ImportLine]? {
         let isFull =
             lines.count >= Self.samplesMax
-            || lines.count >= Self.samples && lines.last?.minute != line.minute
+            || lines.count >= Self.samplesMin && lines.last?.minute != line.minute
         defer { lines.append(line) }
         return isFull ? take() : nil
     }

@@ -129,7 +129,8 @@ import Testing
                         assignment: assignment,
                         runner: DeliveryRunner(
                             enrollment: enrollment, queue: queue, destination: destination,
-                            clock: clock, logger: .quiet, settings: settings[number] ?? .brisk),
+                            clock: clock, logger: .quiet, settings: settings[number] ?? .brisk,
+                            seed: UInt64(number)),
                         destination: destination, begins: begins, next: begins))
             }
             await queue.onCommit { [newCommits] in newCommits.change { $0 += 1 } }
