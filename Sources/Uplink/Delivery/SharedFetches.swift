@@ -8,8 +8,10 @@ import Basics
 ///
 /// A value without a clock.
 public struct SharedFetches: Sendable {
-    /// So long before it is due a fetch goes along with a commit, and half an interval at most. Commits come each
-    /// 4.5 to 5 s: this one is nearer than the next.
+    /// Commits come each 4.5 to 5 s. A delivery at such an interval follows each that it did not wait for: what is
+    /// committed a second after its fetch would be twice as old at the next one.
+    static let commitPause = Duration.seconds(5)
+    /// So long before it is due a fetch at a longer interval goes along with a commit: this one is nearer than the next.
     static let near = Duration.milliseconds(2_500)
     /// This part of its interval a fetch that is due waits for the next commit.
     static let patiencePart = 5
@@ -40,9 +42,8 @@ public struct SharedFetches: Sendable {
     /// fetches now. It also does so once after a fetch that found nothing and may have come just before the commit; not
     /// twice, since a strap that is away has no samples in the next commit either.
     mutating func committed(due: Uptime, interval: Duration, _ now: Uptime) -> Bool {
-        guard !isFresh(now), emptyFetches == 1 || due - now <= min(Self.near, interval / 2) else {
-            return false
-        }
+        let near = interval > Self.commitPause ? Self.near : interval - interval / Self.patiencePart
+        guard !isFresh(now), emptyFetches == 1 || due - now <= near else { return false }
         committedAt = now
         return true
     }
