@@ -302,24 +302,33 @@ private final class Flag: Sendable {
     }
 
     /// The store took its time, and it passed for certain that nothing came.
-    @Test func aPatientWhoseFramesCannotBeTakenInTimeIsNotErased() async throws {
-        let stage = try await Stage()
-        for second in 101...110 { await stage.send([Double(second)]) }
-        stage.bus.deafen()
+    /// The answer to a question for which 2 s are waited, first until that second: for bluetoothd and for the frames.
+    private func answer<Answer: Sendable>(
+        _ stage: Stage, from begin: Double, _ ask: @escaping @Sendable () async -> Answer
+    ) async -> Answer {
         let isOver = Flag()
         let asked = Task {
             defer { isOver.set() }
-            return await stage.recorder.takenUntil(of: [stage.sensor.id])
+            return await ask()
         }
-        // It waits for 2 s, for bluetoothd and for the frames.
-        await stage.clock.hasSleeper(until: 112)
-        var second = 112.0
+        await stage.clock.hasSleeper(until: begin)
+        var second = begin
         while !isOver.isSet {
             second += 1
             stage.clock.set(second)
             await Task.yield()
         }
-        #expect(await asked.value == nil)
+        return await asked.value
+    }
+
+    @Test func aPatientWhoseFramesCannotBeTakenInTimeIsNotErased() async throws {
+        let stage = try await Stage()
+        for second in 101...110 { await stage.send([Double(second)]) }
+        stage.bus.deafen()
+        let taken = await answer(stage, from: 112) {
+            await stage.recorder.takenUntil(of: [stage.sensor.id])
+        }
+        #expect(taken == nil)
         try await stage.end()
     }
 
@@ -385,11 +394,10 @@ private final class Flag: Sendable {
         let stage = try await Stage()
         await stage.send([101, 102, 103])
         stage.bus.deafen()
-        let asked = Task { await stage.recorder.hasCome(from: Self.address) }
-        // It waits for 2 s.
-        await stage.clock.hasSleeper(until: 105)
-        stage.clock.set(106)
-        #expect(await !asked.value)
+        let hasCome = await answer(stage, from: 105) {
+            await stage.recorder.hasCome(from: Self.address)
+        }
+        #expect(!hasCome)
         try await stage.end()
     }
 
