@@ -36,8 +36,14 @@ extension Gateway {
                     status: status, gaps: gaps, deliveries: deliveries, clock: clock)
             },
             supervised("alerts") { AlertWatch(alerts: alerts, monitor: health, clock: clock) },
-            supervised("token files") { TokenWatch(changes: enrollmentChanges, clock: clock) },
-            supervised("shares") { ShareWatch(shares: shares, clock: clock) },
+            // A person may correct the mode of a token file, the disk, or what `systemd-creds` needs.
+            supervised("token files") {
+                EveryMinute(clock: clock) { await enrollmentChanges.startMissingDeliveries() }
+            },
+            // They end also if nobody asks for them.
+            supervised("shares") {
+                EveryMinute(clock: clock) { await shares.look(at: Date(clock.read().wall)) }
+            },
         ]
     }
 

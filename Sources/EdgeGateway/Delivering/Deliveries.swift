@@ -181,13 +181,15 @@ actor Deliveries {
         return (kind, kind.make(parts))
     }
 
-    /// Tokens and secrets go to no other address than theirs. The file and the store change one after the other.
+    /// Tokens and secrets are sent only to the address that they are for. Their file and the store are written one after
+    /// the other, and the power may fail in between.
     private func mustBelong(
         _ place: String, to enrollment: Enrollment
     ) throws(StartFault) {
         guard place == enrollment.terms.origin else {
             throw .damaged(
-                "its tokens are for another address, as a change of it was cut off: repeat that command"
+                "its tokens are for another address, because a change was cut off: run that command again "
+                    + "(enroll --moved, or destination add --replace)"
             )
         }
     }

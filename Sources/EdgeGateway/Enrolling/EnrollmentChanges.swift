@@ -96,7 +96,7 @@ struct EnrollmentChanges: Sendable {
             // A delivery that a person paused goes on when a person says so.
             let hold = present.isPaused ? HoldReason.paused.rawValue : hold
             if case .secrets(let secrets) = credentials {
-                // First: once the new terms are stored nobody knows where the old ones showed something.
+                // Before the new terms are stored: afterwards nobody knows where the old ones published something.
                 _ = try await deliveries.withdraw(
                     present, tokens: tokenPath(of: known.id), for: terms.destination(secrets))
             }

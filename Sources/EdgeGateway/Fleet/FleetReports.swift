@@ -53,7 +53,8 @@ struct FleetReport: Codable, Equatable, Sendable {
 }
 
 extension FleetReport {
-    /// The name of a strap on the fleet's screen, which shows no address: of one without a name `label` has its end.
+    /// The name of a strap on the fleet's screen, which shows no addresses. The label of a strap without a name ends with
+    /// part of its address; such a strap is called by its number.
     static func name(of id: Int64, _ label: String, address: String) -> String {
         label.hasSuffix("…" + address.suffix(5)) ? "Strap \(id)" : label
     }

@@ -2,8 +2,8 @@ import OfflineQueue
 
 /// The metrics, whose counters never fall while the daemon runs.
 ///
-/// The books do: samples that are delivered again are not delivered for a while, and an erasure takes its samples out
-/// of them. Prometheus takes a fall for a restart from zero, and counts the whole rest as new.
+/// The figures in the books may fall: samples that are to be delivered again do not count as delivered for a while, and
+/// an erasure takes its samples out. Prometheus takes a fall for a restart at zero, and counts what is left as new.
 actor CountedMetrics {
     private let status: StatusService
     /// A report that is older than the one before would make counters rise twice.

@@ -1,7 +1,4 @@
-import Basics
 import Foundation
-import OfflineQueue
-import ServiceLifecycle
 
 /// A link that shows heart rates and nothing else, for a while.
 struct Share: Codable, Equatable {
@@ -13,7 +10,7 @@ struct Share: Codable, Equatable {
 }
 
 /// The shares in force. They are kept in a file of the state directory, mode 0600, so that a restart ends
-/// none of them. One whose end has passed goes from the file: the clock may be set back later.
+/// none of them. A share that has ended is removed from the file: the clock may be set back later.
 actor Shares {
     /// More are a mistake: a share ends by itself, and one link serves any number of viewers.
     static let countMax = 64
@@ -108,23 +105,4 @@ actor Shares {
 
     private static let encoder: JSONEncoder = ReportCoding.encoder()
     private static let decoder: JSONDecoder = ReportCoding.decoder()
-}
-
-/// Has the shares end once a minute, also if nobody asks for them.
-struct ShareWatch: Service {
-    private static let pause = Duration.seconds(60)
-    /// How much later it may be, to be done with other work.
-    private static let leeway = Duration.seconds(10)
-
-    let shares: Shares
-    let clock: any GatewayClock
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
-                await shares.look(at: Date(clock.read().wall))
-                await clock.sleep(Self.pause, tolerance: Self.leeway)
-            }
-        }
-    }
 }

@@ -180,8 +180,8 @@ struct QueueExportCommand: AsyncParsableCommand {
         }
         if summary.underWay > 0 {
             Terminal.complain(
-                "note: the last minutes of straps that record are not in it (\(summary.underWay.counted("sample")))\n"
-                    + "  export again with --last 15m when they are over")
+                "note: \(summary.underWay.counted("sample is", "samples are")) left out: their straps still record these minutes\n"
+                    + "  in three minutes, export again with --last 15m")
         }
         let isPartial = try all && lacksDeleted(settings, filter)
         try tell(

@@ -220,7 +220,7 @@ extension Settings {
                 SettingProblem(
                     setting: setting,
                     message:
-                        "\(setting): nothing is served without page.listen; set it, or leave the token out",
+                        "\(setting): nothing is served without page.listen; set page.listen, or remove the token",
                     stopsDaemon: false)
             }
         }

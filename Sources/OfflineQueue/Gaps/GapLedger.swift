@@ -59,7 +59,7 @@ struct GapLedger: Sendable, Hashable {
     private var prevailing: GapCause?
     /// The last frame without a measurement, if `prevailing` is because of it.
     private var emptyFrame: Uptime?
-    /// Oldest first. Kept also when they are settled: a frame from before may come late.
+    /// Oldest first. They are kept after they are settled, too: a frame from before may come late.
     private var sleeps: [Sleep] = []
 
     /// A ledger that begins at `uptime`, under a cause that was noted before.

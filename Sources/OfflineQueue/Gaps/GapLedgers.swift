@@ -61,7 +61,7 @@ struct GapLedgers: Sendable {
 
     // MARK: - Telling
 
-    /// The gateway is awake, and by now the machine has been suspended for so long since it started.
+    /// Notes that the gateway is awake, and for how long the machine has been suspended since it started.
     mutating func note(suspended: Duration, at uptime: Uptime) {
         defer { awake = (uptime, suspended) }
         guard let awake else { return }

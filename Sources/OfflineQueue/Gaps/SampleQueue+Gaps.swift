@@ -63,7 +63,7 @@ extension SampleQueue {
         }
     }
 
-    /// Tells the ledgers of a suspension of the machine, before they are told of what came after it.
+    /// Tells the ledgers if the machine was suspended. Comes before they are told of anything since.
     func noteSuspension() {
         let uptime = clock.read().uptime
         ledgers.note(suspended: clock.suspended, at: uptime)

@@ -7,8 +7,8 @@ extension SampleQueue {
     static let ledgerDaysMax = 31
 
     /// The reports that a destination has not had yet of gaps that are over and of days that are over: either
-    /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted, and until what
-    /// can be read of a broken store is here.
+    /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted, and while a
+    /// broken store is being saved.
     ///
     /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
     ///

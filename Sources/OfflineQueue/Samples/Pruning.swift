@@ -9,14 +9,14 @@ enum Pruning {
             WHERE f.segment = s.id), s.settled_through))
         """
 
-    /// Rows that pruning went by, and those of them that went: dead letters stay.
+    /// How many rows pruning has passed, and how many of them it has deleted: dead letters stay.
     struct Progress {
         var passed = 0
         var deleted = 0
     }
 
-    /// Deletes samples that every destination has settled and that arrived before `horizon`, or all, oldest first. Goes
-    /// by ``SampleQueue/pruneRowsMax`` at most.
+    /// Deletes samples that every destination has settled and that arrived before `horizon`, or all, oldest first. Passes
+    /// ``SampleQueue/pruneRowsMax`` rows at most.
     static func prune(_ db: Database, before horizon: UTC?) throws -> Progress {
         let segments = try Row.fetchAll(
             db,

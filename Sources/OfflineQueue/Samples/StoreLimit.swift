@@ -105,8 +105,8 @@ enum StoreLimit {
         return true
     }
 
-    /// Whether a sample was put back (`d`), and if `end` is what the segment's (`s`) own destination is done with, only
-    /// further ones hold it.
+    /// Whether the letter `d` of the segment `s` was put back; with `settled_through` also whether the sample's own
+    /// destination does not wait for it.
     private static func isPutBackSQL(through end: String) -> String {
         "d.is_requeued = 1 AND d.sample <= s.\(end)"
             + (end == "settled_through"
@@ -114,7 +114,7 @@ enum StoreLimit {
     }
 
     private static func oldestPutBackSQL(through end: String) -> String {
-        // What its own destination gets again is not done with there.
+        // With `settled_through`, what the own destination gets again does not count.
         let tables = (end == "settled_through" ? [] : ["dead_letter"]) + ["further_dead_letter"]
         return tables.map { letters in
             """
@@ -124,7 +124,7 @@ enum StoreLimit {
         }.joined(separator: " UNION ALL ")
     }
 
-    /// The last sample of a segment in the minute of this one: of the rest of a minute an average would be made beside
+    /// The last sample of a segment in the same minute. If part of a minute stayed, it would become another average beside
     /// the one that the destination has.
     private static func endOfMinute(
         of sample: Int64, in segment: Int64, _ db: Database

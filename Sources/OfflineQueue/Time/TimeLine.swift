@@ -113,7 +113,8 @@ struct GapRow: Sendable {
         }
     }
 
-    /// The next that are over and begin after an instant; of time before `told` none that was lost with a store.
+    /// The next that are over and begin after an instant. Those that were lost with a store and end before `told` are left
+    /// out: the destination has these days.
     static func next(
         _ db: Database, of assignment: Int64, after cursor: Instant, told: UTC, limit: Int
     ) throws -> [GapRow] {

@@ -8,10 +8,11 @@ import Basics
 ///
 /// A value without a clock.
 public struct SharedFetches: Sendable {
-    /// Commits come each 4.5 to 5 s. A delivery at such an interval follows each that it did not wait for: what is
-    /// committed a second after its fetch would be twice as old at the next one.
+    /// Commits come every 4.5 to 5 s. A delivery at such an interval fetches after every commit that it did not wait
+    /// for: otherwise what is committed a second after a fetch is twice as old at the next one.
     static let commitPause = Duration.seconds(5)
-    /// So long before it is due a fetch at a longer interval goes along with a commit: this one is nearer than the next.
+    /// At a longer interval a delivery fetches with a commit that comes so long before it is due, or less: that commit is
+    /// nearer than the next.
     static let near = Duration.milliseconds(2_500)
     /// This part of its interval a fetch that is due waits for the next commit.
     static let patiencePart = 5

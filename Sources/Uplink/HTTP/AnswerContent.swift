@@ -30,7 +30,7 @@ extension HTTPAnswer {
         return isPage ? .page : .other
     }
 
-    /// Whether the body is a page by its first character, whatever the server says: many say `text/html` of an `OK`.
+    /// Whether the body begins as a page does. Many servers send an `OK` as `text/html`.
     var isMarkup: Bool {
         content == .page && body.first { !Self.blanks.contains($0) } == 0x3C
     }

@@ -77,33 +77,23 @@ struct LossTests {
     }
 
     /// What another patient had lost by then, and nobody had seen, was said no more.
-    @Test func acknowledgedLossesThatAreErasedHideNoOthers() async throws {
+    @Test("acknowledged losses that are erased hide no others", arguments: [true, false])
+    func erasedLosses(areErasedFirst: Bool) async throws {
         let queue = try await store.open(clock)
         let (worn, elsewhere) = try await lose(queue)
         try await queue.acknowledgeSalvages()
         try await queue.endAssignment(sensor: worn.sensor.id)
+        func erase() async throws {
+            while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
+        }
+        if areErasedFirst { try await erase() }
         let next = try await Worn(queue, 2)
         try await queue.add(destination: elsewhere, to: next.assignment.id, from: .now)
         for _ in 0..<3 { try await queue.beat(next.assignment, clock) }
         try await queue.flush()
         clock.advance(seconds: 3 * 86_400)
         try await queue.prune()
-        while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
-        #expect(try await queue.totals().lost == ["max-age": 3])
-    }
-
-    @Test func erasedLossesDoNotHideNewOnes() async throws {
-        let queue = try await store.open(clock)
-        let (worn, elsewhere) = try await lose(queue)
-        try await queue.acknowledgeSalvages()
-        try await queue.endAssignment(sensor: worn.sensor.id)
-        while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
-        let next = try await Worn(queue, 2)
-        try await queue.add(destination: elsewhere, to: next.assignment.id, from: .now)
-        for _ in 0..<3 { try await queue.beat(next.assignment, clock) }
-        try await queue.flush()
-        clock.advance(seconds: 3 * 86_400)
-        try await queue.prune()
+        if !areErasedFirst { try await erase() }
         #expect(try await queue.totals().lost == ["max-age": 3])
     }
 }

@@ -111,10 +111,14 @@ extension ExchangeDestination {
         } catch .unauthorized {
             await refused(token)
             return .notSent(retryAt: nil)
-        } catch  where !Self.isAnswer(error) {
-            lastFault = fault(error)
-            return .notSent(retryAt: nil)
+        } catch .redirect(let redirect) {
+            lastFault = .redirect(redirect)
+            return .held(.moved, retryAt: nil)
         } catch {
+            guard Self.isAnswer(error) else {
+                lastFault = fault(error)
+                return .notSent(retryAt: nil)
+            }
             // An exchange that cannot tell takes none; the heart rate does not wait for it.
             refuseIntervals(.consentsUnreadable)
         }

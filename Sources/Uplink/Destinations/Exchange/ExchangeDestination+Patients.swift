@@ -34,13 +34,15 @@ extension ExchangeDestination {
     /// As many patients as are remembered at a time.
     private static let attributionsMax = 1000
 
+    /// Whether the exchange is asked whose number each of a practitioner's patients has.
+    var isPersonAsked: Bool { terms.kind == .practitionerKey && termsChanged != nil }
+
     /// The device and code for each patient of these data points, or why theirs are held. Of each of a
     /// practitioner's patients the exchange is asked whose number it is, and what the enrollment does not say.
     func attributions(
         of points: [OutgoingPoint]
     ) async -> FoundAttributions {
         let own = own
-        let isPersonAsked = terms.kind == .practitionerKey && termsChanged != nil
         if !isPersonAsked, let device = own.device, let code = own.code {
             let patients = Set(points.compactMap { $0.patient ?? terms.patient })
             let attribution = Attribution(device: device, code: code)

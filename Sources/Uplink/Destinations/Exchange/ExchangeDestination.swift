@@ -234,7 +234,7 @@ public actor ExchangeDestination: Destination {
                 await refused(token)
                 lastFault = .noToken("")
                 // Before samples are sent with another token, the exchange is asked who the patients are.
-                if terms.kind == .practitionerKey { return .notSent(retryAt: nil) }
+                if isPersonAsked { return .notSent(retryAt: nil) }
                 if let answer = await doubtOfPerson() { return answer }
             case 404:
                 switch await findBase() {

@@ -41,7 +41,7 @@ public struct GrantClient: TokenIssuer {
             throw .transport(error)
         }
         if let redirect = Redirect(answer, of: origin) { throw .redirected(redirect) }
-        // A page with one of these is a proxy's: no word on the invitation.
+        // With these a page comes from a proxy, and says nothing about the invitation.
         if [401, 403, 409, 410].contains(answer.status), !answer.isDocument {
             throw .serverTrouble(status: answer.status)
         }

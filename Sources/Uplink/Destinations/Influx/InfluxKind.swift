@@ -106,7 +106,7 @@ public struct InfluxKind: HTTPKind {
             let patient = patientIdentity == .id ? entry.patient ?? context.patient : nil
             lines.write(entry, gatewayTag, patient: patient)
         }
-        // A gap of unknown time is no line.
+        // A gap whose time is unknown makes no line.
         return entries.isEmpty || !lines.bytes.isEmpty ? request(lines) : nil
     }
 
@@ -132,7 +132,7 @@ public struct InfluxKind: HTTPKind {
         AnswerRow(422, .suspect),
     ]
 
-    /// InfluxDB 2 and 3 refuse a request of no lines once they have taken its token and its database.
+    /// InfluxDB 2 and 3 refuse a request without lines, but only after they have accepted its token and database.
     public func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning {
         let isOfNone =
             count == 0 && answer.status == 400

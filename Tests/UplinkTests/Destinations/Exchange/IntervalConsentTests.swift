@@ -208,6 +208,16 @@ struct IntervalConsentTests {
         await delivery.exchange.stop()
     }
 
+    @Test func whereTheConsentsAreRedirectedTheExchangeHasMoved() async throws {
+        let delivery = try await DeliveryFixture(samples: 0)
+        await delivery.exchange.inject(.status(302), on: [.account], for: .untilCleared)
+        try await delivery.record(5, frame: Self.frame)
+        _ = await delivery.runner.advance()
+        #expect(
+            try await delivery.queue.balance().held == [HoldReason.moved.rawValue: 5])
+        await delivery.exchange.stop()
+    }
+
     @Test func aLostAuthorizationHoldsTheDeliveryBeforeAnyConsentIsRead() async throws {
         let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.revokeTokens()

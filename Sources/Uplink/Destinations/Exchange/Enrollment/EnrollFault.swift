@@ -67,8 +67,8 @@ extension EnrollFault: CustomStringConvertible {
                     "have the link made for \($0), or give a key with --exchange \($0)"
                 }
         case .serverTrouble(let status?) where status < 429:
-            "a web page answers with HTTP \(status), in the place of the exchange: something on the way, such as "
-                + "a filter, keeps this gateway out; have its operator let it through"
+            "a web page with HTTP \(status) came instead of the exchange's answer: something on the way, such as "
+                + "a filter, keeps this gateway out; have its operator let the gateway through"
         case .serverTrouble(let status):
             "the exchange is in trouble\(status.map { " (HTTP \($0))" } ?? ""); try again in a few minutes"
         case .unreadable: "the exchange's answer could not be understood"
