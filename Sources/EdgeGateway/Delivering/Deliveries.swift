@@ -300,8 +300,7 @@ actor Deliveries {
         else { return nil }
         // If another gateway may have this name, what is published under it belongs to that gateway.
         if type(of: kind).isUnderName {
-            let isTaken = enrollment.holdReason == HoldReason.nameTaken.rawValue
-            guard await !board.isOther, !isTaken else { return nil }
+            guard await !board.isOther else { return nil }
         }
         // From the store: straps may have been forgotten while nothing could be shown.
         let sensors = try await queue.sensors(includingForgotten: true).map(\.id)

@@ -25,7 +25,8 @@ extension InspectionFault {
                 (
                     .sensorNotHeard, "the strap does not advertise",
                     "\(wear), end its connection to phones, watches and bike computers, "
-                        + "bring it nearer, and try again"
+                        + "bring it nearer, and try again; if edge-gateway scan lists it under another "
+                        + "address, pair that one"
                 )
             case .notConnected:
                 (

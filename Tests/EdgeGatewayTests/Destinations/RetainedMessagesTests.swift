@@ -55,9 +55,10 @@ import Uplink
         }
 
         /// Retains a message, as another gateway may.
-        func retain(_ topic: String) async throws {
+        func retain(_ topic: String, _ message: String) async throws {
             let words = [
-                "-h", "127.0.0.1", "-p", "\(broker.port)", "-q", "1", "-r", "-t", topic, "-m", "x",
+                "-h", "127.0.0.1", "-p", "\(broker.port)", "-q", "1", "-r", "-t", topic, "-m",
+                message,
             ]
             let outcome = try await Command.run(publisher, words)
             #expect(outcome.status == 0, "\(outcome.complaint)")
@@ -163,6 +164,7 @@ import Uplink
     enum Doubt: CaseIterable { case board, name }
     enum Change: CaseIterable { case removal, renewal }
 
+    /// A pause hid that the name was taken, and the other gateway's messages went.
     @Test(arguments: Doubt.allCases, Change.allCases)
     func whatMayBeAnotherGatewaysIsNotTakenAway(doubt: Doubt, change: Change) async throws {
         let board: @Sendable () -> BoardTraits = { BoardTraits(hashes: ["this"]) }
@@ -176,11 +178,12 @@ import Uplink
                 try await queue.setBoard(KnownBoard(traits: ["another"]))
                 await place.gateway.board.look()
             case .name:
-                try await queue.setHold(
-                    enrollment: enrollment.id, reason: HoldReason.nameTaken.rawValue)
+                _ = try await service.pause("mqtt")
             }
             let others: Set = ["edge-gateway/ward/health", "edge-gateway/ward/status"]
-            for topic in others { try await place.retain(topic) }
+            for topic in others {
+                try await place.retain(topic, doubt == .name ? "online" : "offline")
+            }
             switch change {
             case .removal: _ = try await service.remove(DestinationRemoveRequest(name: "mqtt"))
             case .renewal: try await place.add("ward3", replace: true)

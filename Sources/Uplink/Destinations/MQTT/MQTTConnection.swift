@@ -80,8 +80,9 @@ actor MQTTConnection {
         return end
     }
 
-    /// The message that the broker retains under a topic; nil if it does not say so, or not within a moment.
-    func retained(_ topic: String) async -> [UInt8]? {
+    /// The message that the broker retains under a topic; nil if it does not say so within a moment. It waits that
+    /// long for one that is final.
+    func retained(_ topic: String, isFinal: @Sendable ([UInt8]) -> Bool) async -> [UInt8]? {
         guard let client else { return nil }
         let found = Received()
         client.received = { [topic] message in
@@ -90,7 +91,7 @@ actor MQTTConnection {
         defer { client.received = nil }
         client.subscribe(topic, for: settings.network.connectTimeout)
         let end = ContinuousClock.now + Self.retainedTimeout
-        client.listen { found.payload != nil || ContinuousClock.now >= end }
+        client.listen { found.payload.map(isFinal) ?? false || ContinuousClock.now >= end }
         return found.payload
     }
 

@@ -113,22 +113,24 @@ actor MQTTDestination: Destination {
         guard rivalry.isSuspected else { return true }
         let now = clock.read().uptime
         guard now >= rivalry.nextLook else { return false }
-        rivalry.looked(await look(), now)
+        rivalry.looked(await look() ?? .unknown, now)
         return !rivalry.isSuspected
     }
 
-    /// Asks the broker whether the gateway is online, under another identifier: with its own it would send away whom
-    /// it asks about.
-    private func look() async -> NameRivalry.Look {
+    /// Asks the broker whether a gateway of this name is online; nil if the broker does not answer. It asks under
+    /// another identifier: with its own it would send away whom it asks about.
+    private func look() async -> NameRivalry.Look? {
         guard let status = writer.will?.topic else { return .unknown }
         var settings = settings
         settings.will = nil
         settings.clientID += "-probe"
         let other = MQTTConnection(settings)
-        var said: [UInt8]?
-        if case .success = await other.open() { said = await other.retained(status) }
+        guard case .success = await other.open() else { return nil }
+        // The will of a connection that has just ended may be published only now.
+        let online = Array("online".utf8)
+        let said = await other.retained(status) { $0 != online }
         await other.close()
-        return said.map { $0 == Array("online".utf8) ? .online : .offline } ?? .unknown
+        return said.map { $0 == online ? .online : .offline } ?? .unknown
     }
 
     private func openOrSay() async -> MQTTSession.End? {
@@ -198,8 +200,8 @@ actor MQTTDestination: Destination {
         }
     }
 
-    /// Takes away what the broker retains, if it answers. It gives no words: what stays says that the gateway is
-    /// gone.
+    /// Takes away what the broker retains, if it answers and no other gateway is online under this name. It gives no
+    /// words: what stays says that the gateway is gone.
     func withdraw(sensors: [Int64], for next: (any DestinationKind)?) async -> String? {
         var topics = kind.retained(sensors)
         if let next = next as? MQTTKind, next.address == kind.address {
@@ -207,6 +209,7 @@ actor MQTTDestination: Destination {
         }
         guard !topics.isEmpty else { return nil }
         await connection.close()
+        guard let other = await look(), other != .online else { return nil }
         // The same client without a will: the broker publishes that of the connection before first.
         var settings = settings
         settings.will = nil
