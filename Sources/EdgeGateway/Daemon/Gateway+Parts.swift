@@ -40,6 +40,9 @@ extension Gateway {
             supervised("token files") {
                 EveryMinute(clock: clock) { await enrollmentChanges.startMissingDeliveries() }
             },
+            supervised("uploads") {
+                EveryMinute(clock: clock) { await importSession.minutePassed() }
+            },
             // They end also if nobody asks for them.
             supervised("shares") {
                 EveryMinute(clock: clock) { await shares.look(at: Date(clock.read().wall)) }

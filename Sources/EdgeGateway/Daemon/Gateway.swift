@@ -25,6 +25,7 @@ struct Gateway: Sendable {
     let alerts: Alerts
     let health: HealthMonitor
     let shares: Shares
+    let importSession: ImportSession
     let enrollmentChanges: EnrollmentChanges
     let startup: Startup
     let board: BoardWatch
@@ -90,7 +91,7 @@ struct Gateway: Sendable {
             queue: queue, recorder: recorder, central: central)
         let radio = RadioReadiness(recorder: recorder, clock: clock.uptime)
         let pairingSessions = PairingSessions()
-        let importSession = ImportSession(directory: settings.stateDirectory)
+        importSession = ImportSession(directory: settings.stateDirectory)
         let page = PageLink(settings: settings, services: services)
         shares = Shares(stateDirectory: settings.stateDirectory)
         enrollmentChanges = EnrollmentChanges(

@@ -23,10 +23,11 @@ struct EraseService: Sendable {
         let enrollment = try await enrollments.named(ask.enrollment)
         // An enrollment for one patient goes as a whole.
         let patient = ask.patient == enrollment.terms.patient ? nil : ask.patient
-        let sensors = try await sensorsPutAway(by: patient, enrollment.id)
+        let assignments = try await assignmentsEnded(of: patient, enrollment.id)
+        let files = try await files(of: assignments, enrollment.id)
         let erasure = Erasure(
             enrollment: enrollment.id, patient: patient,
-            undelivered: ask.undelivered ?? false ? .givenUp : try await nothing(from: sensors))
+            undelivered: ask.undelivered ?? false ? .givenUp : try await nothing(from: assignments))
         let (balance, further) = try await changes.alone {
             try await queue.check(erasure)
             let balance = try await queue.balance(of: erasure.scope)
@@ -39,15 +40,15 @@ struct EraseService: Sendable {
             enrollment: enrollment.terms.name, enrollmentErased: erasure.patient == nil,
             samples: balance.stored, undecodable: balance.undecodable, unsent: balance.unsent,
             furtherUnsent: further.unsent, logEmptied: await emptyLog(),
-            left: await leftBehind(by: enrollment))
+            left: files + (await queue.evidence()).filter(FileManager.default.fileExists))
     }
 
-    /// The sensors that recorded for a patient, or for an enrollment.
+    /// The times in which sensors recorded for a patient, or for an enrollment.
     ///
     /// - Throws: ``ProblemReport`` if none has, or one still does.
-    private func sensorsPutAway(
-        by patient: String?, _ enrollment: Int64
-    ) async throws -> [Int64] {
+    private func assignmentsEnded(
+        of patient: String?, _ enrollment: Int64
+    ) async throws -> [Assignment] {
         let assignments = try await queue.assignments().filter {
             $0.enrollmentID == enrollment && (patient == nil || $0.patient == patient)
         }
@@ -57,7 +58,7 @@ struct EraseService: Sendable {
                 advice: "check the number: the exchange's id, as it was given to pair --patient")
         }
         let worn = Set(assignments.filter(\.isOpen).map(\.sensorID))
-        guard !worn.isEmpty else { return assignments.map(\.sensorID) }
+        guard !worn.isEmpty else { return assignments }
         let addresses = try await queue.sensors().filter { worn.contains($0.id) }.map(\.address)
         throw ProblemReport(
             code: .strapRecords, message: "a strap still records for this patient",
@@ -65,11 +66,24 @@ struct EraseService: Sendable {
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// The condition that no sample of these sensors waits or may still come.
+    /// The files of this machine into which their samples were delivered.
+    private func files(
+        of assignments: [Assignment], _ enrollment: Int64
+    ) async throws -> [String] {
+        var destinations: Set = [enrollment]
+        for assignment in assignments {
+            destinations.formUnion(try await queue.furtherDestinations(of: assignment.id))
+        }
+        return try await queue.enrollments().filter { destinations.contains($0.id) }
+            .compactMap { FilePlace.path(of: $0.terms) }.flatMap(FilePlace.files)
+    }
+
+    /// The condition that no sample of their sensors waits or may still come.
     ///
     /// - Throws: `samples-may-come` if what they have sent cannot be taken in time.
-    private func nothing(from sensors: [Int64]) async throws -> Erasure.Undelivered {
-        guard let taken = await recorder.takenUntil(of: Set(sensors)) else {
+    private func nothing(from assignments: [Assignment]) async throws -> Erasure.Undelivered {
+        let sensors = Set(assignments.map(\.sensorID))
+        guard let taken = await recorder.takenUntil(of: sensors) else {
             throw QueueError(
                 .samplesMayCome, "erase patient", "samples of its straps are still to be stored")
         }
@@ -148,12 +162,5 @@ struct EraseService: Sendable {
             logger.warning("\(error)")
             return false
         }
-    }
-
-    /// Files of this machine that may still hold some of it.
-    private func leftBehind(by enrollment: Enrollment) async -> [String] {
-        var left = FilePlace.path(of: enrollment.terms).map { [$0] } ?? []
-        left += await queue.evidence()
-        return left.filter { FileManager.default.fileExists(atPath: $0) }
     }
 }

@@ -17,9 +17,11 @@ struct DeadLetterService: Sendable {
         let names = try await StoreNames(queue)
         let letters = try await queue.deadLetters(
             of: destination, before: before, limit: limit + 1)
+        // A sample may have one at each of its destinations: they are on one page, else the next would leave some out.
+        let last = letters.count > limit ? letters[limit - 1].sampleID : 0
+        let page = letters.prefix { $0.sampleID >= last }
         return DeadLettersReport(
-            letters: letters.prefix(limit).map { DeadLetterReport($0, names) },
-            more: letters.count > limit)
+            letters: page.map { DeadLetterReport($0, names) }, more: page.count < letters.count)
     }
 
     /// One dead letter.

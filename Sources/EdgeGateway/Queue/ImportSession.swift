@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 import OfflineQueue
@@ -31,6 +32,10 @@ actor ImportSession {
     private var bytes: Int64 = 0
     private var isImporting = false
     private var told: ImportProgress?
+    /// Minutes since the last part.
+    private var quietMinutes = 0
+    /// A sender that was interrupted does not come back. Its file would keep the disk full, and names patients.
+    private static let quietMinutesMax = 10
 
     init(directory: String) { self.directory = directory }
 
@@ -40,6 +45,13 @@ actor ImportSession {
         upload = nil
         bytes = 0
         told = nil
+    }
+
+    /// A minute has passed.
+    func minutePassed() {
+        guard upload != nil, !isImporting else { return }
+        quietMinutes += 1
+        if quietMinutes >= Self.quietMinutesMax { discard() }
     }
 
     /// Takes the next part of a file.
@@ -60,7 +72,8 @@ actor ImportSession {
                 message: "the file is larger than \(Self.fileBytesMax >> 30) GiB",
                 advice: "export it in parts: --since and --until")
         }
-        guard freeBytes() - Int64(part.count) >= Self.freeBytesMin else {
+        let room = DiskRoom(at: directory)?.freeBytes ?? 0
+        guard room - Int64(part.count) >= Self.freeBytesMin else {
             discard()
             throw ProblemReport(
                 code: .diskFull,
@@ -70,6 +83,7 @@ actor ImportSession {
         }
         try write(part)
         bytes += Int64(part.count)
+        quietMinutes = 0
         let name = upload ?? String(UInt64.random(in: 0 ... .max), radix: 16)
         upload = name
         return ImportPartReport(upload: name, bytes: bytes)
@@ -109,30 +123,14 @@ actor ImportSession {
             samples: (told?.total == nil ? told?.checked : told?.done) ?? 0, of: told?.total)
     }
 
-    private func freeBytes() -> Int64 {
-        var room = statvfs()
-        guard statvfs(directory, &room) == 0 else { return 0 }
-        return Int64(
-            clamping: UInt64(room.f_bavail).multipliedReportingOverflow(
-                by: UInt64(room.f_frsize)
-            ).partialValue)
-    }
-
     /// Writes a part behind the others; nothing half-written stays.
     private func write(_ part: [UInt8]) throws {
-        let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (bytes == 0 ? O_TRUNC : 0)
-        let descriptor = open(path, flags, 0o600)
-        var done = 0
-        while descriptor >= 0, done < part.count {
-            let count = part[done...].withUnsafeBytes {
-                pwrite(descriptor, $0.baseAddress, $0.count, off_t(bytes) + off_t(done))
-            }
-            guard count > 0 else { break }
-            done += count
-        }
+        let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW
+        let descriptor = open(path, flags | (bytes == 0 ? O_TRUNC : 0), 0o600)
+        let isWritten = descriptor >= 0 && part.withUnsafeBytes { writeAll($0, to: descriptor) }
         let cause = String(cString: strerror(errno))
         if descriptor >= 0 { close(descriptor) }
-        guard descriptor >= 0, done == part.count else {
+        guard isWritten else {
             discard()
             throw ProblemReport(
                 code: .notStored, message: "the file cannot be written beside the store: \(cause)",

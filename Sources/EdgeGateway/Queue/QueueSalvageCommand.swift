@@ -11,6 +11,24 @@ struct SalvageFileReport: Codable, Equatable {
     var damaged: Int
     /// Left out because their strap and patient are unknown.
     var orphaned: Int
+    /// Left out because they are of another store, whose file was written over this one's.
+    var ofAnotherStore: Int
+    /// The store's own books have them, and they were not found.
+    var missing: Int
+    /// Whether the disk let every part of the files be read.
+    var readable: Bool
+
+    /// What is not in the file; nil if everything is.
+    var complaint: String? {
+        let parts = [
+            (damaged, "damaged"), (orphaned, "without a known strap and patient"),
+            (ofAnotherStore, "of another store"), (missing, "not found"),
+        ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+        let samples = parts.isEmpty ? nil : "samples left out: " + parts.joined(separator: ", ")
+        let disk = readable ? nil : "the disk does not let all of the files be read"
+        let both = [samples, disk].compactMap(\.self)
+        return both.isEmpty ? nil : both.joined(separator: "; ")
+    }
 }
 
 struct QueueSalvageCommand: AsyncParsableCommand {
@@ -33,8 +51,7 @@ struct QueueSalvageCommand: AsyncParsableCommand {
     var file: String
     @Flag(help: "Include delivered, dropped and dead samples.")
     var all = false
-    @Flag(help: "Print JSON instead of text.")
-    var json = false
+    @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
         guard access(store, R_OK) == 0 else {
@@ -48,31 +65,27 @@ struct QueueSalvageCommand: AsyncParsableCommand {
             throw CommandFailure(
                 exitCode: .wrongUsage, message: "\(store) is no file; name the broken store's file")
         }
+        try GatewayFiles(settings: daemon.settings()).check(file)
         let output = try OutputFile(file)
         let summary = try StoreAccess.read(store) {
             try SampleQueue.salvage(path: store, selection: all ? .everything : .unsent) {
                 try output.write($0)
             }
         }
-        guard summary.samples + summary.unread.damaged + summary.unread.orphaned > 0 || isStore
-        else {
+        let unread = summary.unread
+        guard summary.samples + unread.damaged + unread.orphaned > 0 || isStore else {
             throw CommandFailure(
                 exitCode: .notWell,
                 message: "\(store) is no store: it does not begin as one, and has no sample")
         }
         try output.finish()
         let report = SalvageFileReport(
-            file: file, samples: summary.samples, damaged: summary.unread.damaged,
-            orphaned: summary.unread.orphaned)
-        if json {
-            try Terminal.printJSON(report)
-        } else {
-            Terminal.print("\(report.samples.counted("sample is", "samples are")) in \(file)")
-        }
-        guard report.damaged + report.orphaned > 0 else { return }
-        Terminal.complain(
-            "\(report.damaged.counted("damaged sample was", "damaged samples were")) left out, and "
-                + "\(report.orphaned) without a known strap and patient")
+            file: file, samples: summary.samples, damaged: unread.damaged,
+            orphaned: unread.orphaned, ofAnotherStore: unread.strangers, missing: unread.missing,
+            readable: unread.isReadable)
+        try daemon.show(report, "\(report.samples.counted("sample is", "samples are")) in \(file)")
+        guard let complaint = report.complaint else { return }
+        Terminal.complain(complaint)
         throw ExitCode(CommandExit.notWell.rawValue)
     }
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 
@@ -54,13 +55,8 @@ final class OutputFile {
 
     /// - Throws: ``CommandFailure``
     func write(_ bytes: [UInt8]) throws {
-        var done = 0
-        while done < bytes.count {
-            let count = bytes[done...].withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress, $0.count)
-            }
-            guard count > 0 else { throw Self.failure(path) }
-            done += count
+        guard bytes.withUnsafeBytes({ writeAll($0, to: descriptor) }) else {
+            throw Self.failure(path)
         }
     }
 

@@ -119,20 +119,16 @@ extension SampleQueue {
     ) throws {
         let assignments = "(SELECT a.id FROM assignment a WHERE \(condition))"
         let segments = "(SELECT id FROM segment WHERE assignment IN \(assignments))"
-        let given = try Row.fetchAll(
-            db,
+        // An import must not bring them back.
+        try db.execute(
             sql: """
-                SELECT run, first_sample, last_sample FROM segment
-                WHERE assignment IN \(assignments) AND identity_shift = 0
-                    AND run IN (SELECT id FROM run WHERE is_imported = 0)
+                INSERT OR IGNORE INTO erased_range
+                SELECT s.run, a.sensor, s.first_sample, s.last_sample
+                FROM segment s JOIN assignment a ON a.id = s.assignment
+                WHERE s.assignment IN \(assignments) AND s.identity_shift = 0
+                    AND s.first_sample <= s.last_sample
+                    AND s.run IN (SELECT id FROM run WHERE is_imported = 0)
                 """, arguments: arguments)
-        for row in given {
-            guard let run = row[0] as Int64?, let first = row[1] as Int64?,
-                let last = row[2] as Int64?, first <= last
-            else { continue }
-            // An import must not bring them back.
-            try ImportedNumbers.note(first...last, of: run, db)
-        }
         for (kind, highest) in [
             ("sample", try RunStart.lastSample(db)),
             ("segment", try db.nextNumber(of: "segment") - 1),

@@ -109,9 +109,9 @@ extension SampleQueue {
         if let found { repair.findings.damagedRows = found.damagedRows }
     }
 
-    /// The log, the small tables, and what is not damaged any more because it is gone.
+    /// The log, the small tables, and what is not damaged any more because it is gone. What the device does not let it
+    /// read is looked at again at the next step: ``StoreRepair`` knows a device by how long it fails.
     private func endWalk(_ uptime: Uptime) {
-        repair.walk.rest(uptime)
         let log = WriteAheadLog(of: store.path, readsIndex: false)
         if let code = log.unreadable { return note(QueueError(errno: code, "check log")) }
         repair.worked("check log")
@@ -135,6 +135,7 @@ extension SampleQueue {
                 QueueError(isUnread ? .inputOutput : .corrupt, "check pages", line.asOneLine))
         }
         repair.worked("check pages")
+        repair.walk.rest(uptime)
         guard repair.findings.damagedRows > 0 else { return }
         report { db in
             try db.execute(

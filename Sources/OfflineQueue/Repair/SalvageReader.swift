@@ -16,8 +16,10 @@ public final class SalvageReader {
         public internal(set) var damaged = 0
         /// Samples of which nobody knows whose they are: neither their run nor their assignment.
         public internal(set) var orphaned = 0
-        /// Samples of another store, whose file was written over this one's: they are among the lines.
+        /// Samples of another store, whose file was written over this one's: they are among the pieces.
         public internal(set) var strangers = 0
+        /// Samples that the store has by its own books, and that were not found.
+        public internal(set) var missing = 0
         /// The highest number of a sample that was found.
         public internal(set) var last: Int64 = 0
         /// Whether the device let every part of the files be read.
@@ -26,9 +28,12 @@ public final class SalvageReader {
 
     /// The rows left out so far.
     public var unread: Unread {
-        Unread(
-            damaged: damaged.count { !seen.contains(Int($0)) }, orphaned: orphaned,
-            strangers: strangerLines, last: Int64(seen.last ?? 0),
+        let damaged = damaged.count { !seen.contains(Int($0)) }
+        return Unread(
+            damaged: damaged, orphaned: orphaned,
+            strangers: strangerLines,
+            missing: Int(clamping: max(0, booked &- Int64(handed + orphaned + damaged))),
+            last: Int64(seen.last ?? 0),
             isReadable: pages.log.unreadable == nil && position.fault == nil && isReadable)
     }
 
@@ -40,10 +45,11 @@ public final class SalvageReader {
     private let source: SalvageSource
     /// Of the stores whose rows may be here, the sidecar's first.
     private let keys: [StoreKey]
+    /// Whether samples of another store are among the lines.
+    private let takesStrangers: Bool
     private let erased: Set<Int64>
     /// The highest number of a segment at the last erasure; 0 if nobody was erased, or nobody knows.
     private let erasedThrough: Int64
-    private let letters: [Int64: [ExportedLetters.Place: Bool]]
     private var segments: [Int64: SalvageSource.Segment?] = [:]
     private var seen = IndexSet()
     private var strangers = IndexSet()
@@ -68,12 +74,14 @@ public final class SalvageReader {
     private static let batchRows = 1_000
 
     /// Looks at the files of the store at `path`, and at the sidecar of the store that it broke from, which is in the
-    /// same directory.
-    public convenience init(path: String) throws(QueueError) {
-        try self.init(path: path, sidecar: try Sidecar.newest(besides: path))
+    /// same directory. Leaves samples of another store out: an assignment's number may be another's there.
+    convenience init(path: String) throws(QueueError) {
+        try self.init(
+            path: path, sidecar: try Sidecar.newest(besides: path), takesStrangers: false)
     }
 
-    init(path: String, sidecar: Sidecar?) throws(QueueError) {
+    init(path: String, sidecar: Sidecar?, takesStrangers: Bool = true) throws(QueueError) {
+        self.takesStrangers = takesStrangers
         guard StoreFile.isThere(path) else { throw QueueError(errno: ENOENT, "salvage store") }
         pages = StorePages(of: path, WriteAheadLog(of: path, readsIndex: true))
         view = SalvageView(pages)
@@ -109,18 +117,6 @@ public final class SalvageReader {
         erasedThrough =
             numbers.first { $0.value("kind") == "segment" }
             .flatMap { $0.number("number") } ?? 0
-        var letters: [Int64: [ExportedLetters.Place: Bool]] = [:]
-        for (id, row) in source.rows["dead_letter"] ?? [:] {
-            letters[id, default: [:]][.own] = row.number("is_requeued") != 0
-        }
-        for row in (source.rows["further_dead_letter"] ?? [:]).values {
-            guard let id = row.number("sample"),
-                let destination = row.number("destination")
-            else { continue }
-            letters[id, default: [:]][.further(destination)] =
-                row.number("is_requeued") != 0
-        }
-        self.letters = source.isPure ? letters : [:]
         if database == nil { cursor = nil }
     }
 
@@ -330,9 +326,10 @@ public final class SalvageReader {
             return nil
         }
         // Its deletion was committed. Pruning leaves the dead letters behind its cursor.
-        let letters = isOurs ? letters[sample.id] : nil
+        let letters = isOurs && source.isPure ? source.letters.of(sample.id) : nil
         guard sample.id > segment.row.prunedThrough || letters != nil else { return nil }
         if isOurs { handed += 1 } else { strangerLines += 1 }
+        guard isOurs || takesStrangers else { return nil }
         return ExportLine(sample, segment.exported, letters: letters ?? [:])
     }
 

@@ -8,9 +8,11 @@ extension SalvageSource {
         let exported: ExportedSegment
     }
 
-    /// A segment of the store; nil if nobody knows whose its samples are.
+    /// A segment of the store; nil if nobody knows whose its samples are. Of two stores in one file nothing but the
+    /// sidecar tells which of them has a segment.
     func segment(_ id: Int64) -> Segment? {
-        segment(rows["segment"]?[id], id, hasSidecar ? known : rows)
+        guard hasSidecar || isPure else { return nil }
+        return segment(rows["segment"]?[id], id, hasSidecar ? known : rows)
     }
 
     /// The same of another store, whose file was written over this one's.
@@ -47,8 +49,7 @@ extension SalvageSource {
             guard let destination = row.number("destination") else { continue }
             settled[destination] = max(1, row.number("first_sample") ?? 0) - 1
         }
-        for row in (isPure ? rows["further_delivery"] ?? [:] : [:]).values
-        where row.number("segment") == id {
+        for row in furtherDeliveries[id] ?? [] {
             guard let destination = row.number("destination") else { continue }
             settled[destination] = row.number("settled_through") ?? 0
         }
@@ -81,9 +82,8 @@ extension SalvageSource {
 
     /// The samples of a segment that a destination does not get, in order.
     private func dropped(_ segment: Int64, _ destination: Int64) -> [ClosedRange<Int64>] {
-        (unnumbered["dropped_range"] ?? []).compactMap { row in
-            guard isPure, row.number("segment") == segment,
-                row.number("destination") == destination,
+        (droppedRanges[segment] ?? []).compactMap { row in
+            guard row.number("destination") == destination,
                 let first = row.number("first_sample"), let last = row.number("last_sample"),
                 first <= last
             else { return nil }

@@ -102,6 +102,12 @@ extension CarvedRow {
 struct SalvageSource: Sendable {
     typealias Values = [String: DatabaseValue]
 
+    /// Tables whose rows are kept in memory; of the others it only matters whether they are sound.
+    private static let kept: Set = [
+        "boot", "run", "sensor", "enrollment", "assignment", "further_destination", "segment",
+        "gap",
+        "undecodable", "loss", "dropped_range", "further_delivery", "erased_number", "erased_until",
+    ]
     private static let fromSidecar = [
         "boot", "run", "sensor", "enrollment", "assignment", "further_destination",
     ]
@@ -110,6 +116,10 @@ struct SalvageSource: Sendable {
     private(set) var rows: [String: [Int64: Values]] = [:]
     /// Rows of tables without a number of their own.
     private(set) var unnumbered: [String: [Values]] = [:]
+    private(set) var letters = SalvagedLetters()
+    /// Of each segment, its rows in `dropped_range` and in `further_delivery`.
+    private(set) var droppedRanges: [Int64: [Values]] = [:]
+    private(set) var furtherDeliveries: [Int64: [Values]] = [:]
 
     /// The same of the tables that the sidecar holds, by what it knows.
     private(set) var known: [String: [Int64: Values]] = [:]
@@ -149,6 +159,11 @@ struct SalvageSource: Sendable {
             isComplete = false
         }
         isPure = isPure && !hasStrangers
+        func bySegment(_ rows: some Sequence<Values>) -> [Int64: [Values]] {
+            isPure ? Dictionary(grouping: rows) { $0.number("segment") ?? 0 } : [:]
+        }
+        droppedRanges = bySegment(unnumbered["dropped_range"] ?? [])
+        furtherDeliveries = bySegment((rows["further_delivery"] ?? [:]).values)
         storeID = ownRuns.min { $0.key < $1.key }.flatMap { $0.value.number("nonce") }
             .map { String(UInt64(bitPattern: $0), radix: 16) }
         guard let sidecar else { return }
@@ -190,12 +205,13 @@ struct SalvageSource: Sendable {
         guard shape.hasRowID else {
             var found: [Values] = []
             let isComplete = Self.fetch(database, "SELECT * FROM \(shape.name)") { row in
-                found.append(Self.values(row))
+                if Self.kept.contains(shape.name) { found.append(Self.values(row)) }
             }
             unnumbered[shape.name] = found
             return isComplete && isSound
         }
         var found: [String: [Int64: Values]] = [:]
+        var foundLetters = SalvagedLetters()
         var hasOthers = false
         func take(_ order: String) -> Bool {
             let sql = "SELECT rowid, * FROM \(shape.name) ORDER BY rowid \(order)"
@@ -203,11 +219,15 @@ struct SalvageSource: Sendable {
                 let row = CarvedRow(row, of: shape)
                 guard shape.fits(row) else { return hasOthers = true }
                 let values = shape.values(row)
+                if foundLetters.add(values, of: shape.name) || !Self.kept.contains(shape.name) {
+                    return
+                }
                 found[place(of: values, shape), default: [:]][row.rowID] = values
             }
         }
         let isComplete = take("ASC") || (take("DESC") && false)
         rows.merge(found) { _, found in found }
+        letters.add(foundLetters)
         return isComplete && isSound && !hasOthers
     }
 
@@ -230,6 +250,7 @@ struct SalvageSource: Sendable {
     /// versions of one, that of the newest page of the log is the last to come.
     private mutating func carve(_ pages: StorePages, _ shapes: [TableShape], from first: Int?) {
         var carved: [String: [Int64: Values]] = [:]
+        var carvedLetters = SalvagedLetters()
         let overflow: PageCarver.Overflow = pages.overflow
         var position = StorePages.Position()
         while let chunk = pages.next(&position) {
@@ -246,15 +267,65 @@ struct SalvageSource: Sendable {
                     guard let shape = fitting.first, fitting.count == 1 else { continue }
                     let values = shape.values(row)
                     if shape.name == "segment", !SegmentRow.isSound(values) { continue }
+                    if carvedLetters.add(values, of: shape.name) || !Self.kept.contains(shape.name)
+                    {
+                        continue
+                    }
                     carved[place(of: values, shape), default: [:]][row.rowID] = values
                 }
             }
         }
+        letters.add(carvedLetters)
         for (name, found) in carved {
             rows[name, default: [:]].merge(found) { read, carved in
                 name.hasPrefix("segment") && SegmentRow.isNewer(carved, than: read) ? carved : read
             }
         }
+    }
+}
+
+/// The samples of a broken store that had died, and which of them were put back. A destination that refused a day may
+/// have left a million.
+struct SalvagedLetters: Sendable {
+    private var dead: [ExportedLetters.Place: IndexSet] = [:]
+    private var requeued: [ExportedLetters.Place: IndexSet] = [:]
+
+    /// Takes a row of the tables of dead letters, instead of an earlier version of it. Returns whether it is of these
+    /// tables.
+    mutating func add(_ values: SalvageSource.Values, of table: String) -> Bool {
+        guard ["dead_letter", "further_dead_letter"].contains(table) else { return false }
+        guard let sample = values.number("sample"), (1...SampleIdentity.sampleMax).contains(sample)
+        else { return true }
+        let place = values.number("destination").map(ExportedLetters.Place.further) ?? .own
+        let isRequeued = values.number("is_requeued") != 0
+        if isRequeued {
+            dead[place]?.remove(Int(sample))
+            requeued[place, default: []].insert(Int(sample))
+        } else {
+            requeued[place]?.remove(Int(sample))
+            dead[place, default: []].insert(Int(sample))
+        }
+        return true
+    }
+
+    /// Adds others, but for those of which there is one.
+    mutating func add(_ others: SalvagedLetters) {
+        let (dead, requeued) = (dead, requeued)
+        for (place, samples) in others.dead {
+            self.dead[place, default: []].formUnion(
+                samples.subtracting(requeued[place] ?? []))
+        }
+        for (place, samples) in others.requeued {
+            self.requeued[place, default: []].formUnion(samples.subtracting(dead[place] ?? []))
+        }
+    }
+
+    /// Where a sample had died, and whether it was put back since; nil if nowhere.
+    func of(_ sample: Int64) -> [ExportedLetters.Place: Bool]? {
+        var found: [ExportedLetters.Place: Bool] = [:]
+        for (place, samples) in dead where samples.contains(Int(sample)) { found[place] = false }
+        for (place, samples) in requeued where samples.contains(Int(sample)) { found[place] = true }
+        return found.isEmpty ? nil : found
     }
 }
 

@@ -139,7 +139,7 @@ private struct StoreWalk {
     private mutating func readSamples(_ progress: (Double) -> Void) throws {
         let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
         let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM sample") ?? 0
-        let step = max(1, (last - first) / 1_000)
+        let step = max(1, (last &- first) / 1_000)
         var next = first
         var strays = 0
         let key = try? db.storeKey()
@@ -154,8 +154,8 @@ private struct StoreWalk {
             }
             if segments[sample.segment]?.count(sample) == nil { strays += 1 }
             if sample.id >= next {
-                progress(Double(sample.id - first) / Double(max(1, last - first)))
-                next = sample.id + step
+                progress(Double(sample.id &- first) / Double(max(1, last &- first)))
+                next = sample.id &+ step
             }
         }
         strays += segments.values.reduce(0) { $0 + $1.outside }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// Files that only their owner may read, which are there whole or not at all.
@@ -11,13 +12,8 @@ enum PrivateFile {
             close(descriptor)
             unlink(part)
         }
-        var done = 0
-        while done < data.count {
-            let count = data.withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress.map { $0 + done }, data.count - done)
-            }
-            guard count > 0 else { throw QueueError(errno: errno, "write file") }
-            done += count
+        guard data.withUnsafeBytes({ writeAll($0, to: descriptor) }) else {
+            throw QueueError(errno: errno, "write file")
         }
         guard fsync(descriptor) == 0, rename(part, path) == 0 else {
             throw QueueError(errno: errno, "write file")

@@ -176,6 +176,7 @@ enum Schema {
     /// - `loss.acknowledged`: how many of them a person has seen.
     /// - `imported`: the numbers that were taken over of an imported run, for ever: that is what makes a second import
     ///   add nothing.
+    /// - `erased_range`: the numbers between which a run gave a sensor those of an erased patient, for the same reason.
     private static let samples = """
         CREATE TABLE segment (
             id INTEGER PRIMARY KEY,
@@ -254,6 +255,15 @@ enum Schema {
             first_number INTEGER NOT NULL,
             last_number INTEGER NOT NULL,
             PRIMARY KEY (run, first_number),
+            CHECK (first_number <= last_number)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE erased_range (
+            run INTEGER NOT NULL REFERENCES run(id),
+            sensor INTEGER NOT NULL REFERENCES sensor(id),
+            first_number INTEGER NOT NULL,
+            last_number INTEGER NOT NULL,
+            PRIMARY KEY (run, sensor, first_number),
             CHECK (first_number <= last_number)
         ) STRICT, WITHOUT ROWID;
         """

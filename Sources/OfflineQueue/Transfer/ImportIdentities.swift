@@ -44,6 +44,7 @@ struct ImportIdentities: Sendable {
         // It was here, and is done with.
         if try seen?.has(sample.number, db) ?? false { return .known }
         if run.isOwn {
+            if try Self.isErased(sample, of: run.id, db) { return .known }
             // A store before this one gave the lower ones.
             if !isHome || sample.number >= stored.firstGiven, sample.number <= stored.lastGiven {
                 return stored.isSettled(sample) ? .known : .unsure(.lost)
@@ -54,6 +55,23 @@ struct ImportIdentities: Sendable {
         try seen?.insert(sample.number, db)
         taken[sample.identity] = sample
         return .new
+    }
+}
+
+extension ImportIdentities {
+    /// Whether the run gave it its number here, and its patient was erased since. Numbers of other straps lie between
+    /// those of one.
+    private static func isErased(
+        _ sample: ImportLine, of run: Int64, _ db: Database
+    ) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM erased_range e JOIN sensor n ON n.id = e.sensor
+                        WHERE e.run = ?1 AND n.address = ?2
+                            AND ?3 BETWEEN e.first_number AND e.last_number)
+                    """), arguments: [run, sample.sensor, sample.number]) ?? false
     }
 }
 
@@ -168,26 +186,13 @@ extension ImportLine {
     }
 }
 
-/// Which numbers of a run were imported, or given here and erased, as ranges.
+/// Which numbers of a run were imported, as ranges.
 struct ImportedNumbers: Sendable {
     let run: Int64
     /// The range that grows, not yet written.
     private var open: ClosedRange<Int64>?
 
     init(run: Int64) { self.run = run }
-
-    /// Notes a range, with what lies between it and those that it overlaps.
-    static func note(_ range: ClosedRange<Int64>, of run: Int64, _ db: Database) throws {
-        let overlapping = "FROM imported WHERE run = ? AND first_number <= ? AND last_number >= ?"
-        let arguments: StatementArguments = [run, range.upperBound, range.lowerBound]
-        let bounds = try Row.fetchOne(
-            db, sql: "SELECT min(first_number), max(last_number) \(overlapping)",
-            arguments: arguments)
-        let first = min(bounds?[0] ?? range.lowerBound, range.lowerBound)
-        let last = max(bounds?[1] ?? range.upperBound, range.upperBound)
-        try db.execute(sql: "DELETE \(overlapping)", arguments: arguments)
-        try db.execute(sql: "INSERT INTO imported VALUES (?, ?, ?)", arguments: [run, first, last])
-    }
 
     func has(_ number: Int64, _ db: Database) throws -> Bool {
         if open?.contains(number) ?? false { return true }

@@ -230,7 +230,8 @@ private struct SampleExport {
         var letters = try ExportedLetters(db)
         let first = try firstID()
         if selection == .unsent { summary.leavesOut = try isSettled(before: first) }
-        let span = max(1, (try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0) &- first)
+        let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
+        let span = max(1, last &- first)
         var next = first
         let key = try db.storeKey()
         let rows = try Row.fetchCursor(
@@ -242,8 +243,8 @@ private struct SampleExport {
         while let row = try rows.next() {
             let sample = SampleRow(row)
             if sample.id >= next {
-                progress(Double(sample.id - first) / Double(span))
-                next = sample.id + max(1, span / 1_000)
+                progress(Double(sample.id &- first) / Double(span))
+                next = sample.id &+ max(1, span / 1_000)
             }
             guard sample.isIntact(key), let segment = try segment(sample.segment) else {
                 summary.damaged += 1

@@ -391,6 +391,37 @@ import Testing
         #expect(await session.progress.state == "idle")
     }
 
+    /// A sender was interrupted: its file kept the disk full, and named patients, until the next start.
+    @Test func anUploadThatNobodyGoesOnWithIsDeleted() async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "import-\(UInt32.random(in: 0 ... .max))").path
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let session = ImportSession(directory: directory)
+        let upload = try await session.add([1], at: 0, upload: nil).upload
+        for _ in 0..<9 { await session.minutePassed() }
+        _ = try await session.add([2], at: 1, upload: upload)
+        for _ in 0..<9 { await session.minutePassed() }
+        #expect(await session.progress.state == "receiving")
+        await session.minutePassed()
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory).isEmpty)
+        #expect(await session.progress.state == "idle")
+    }
+
+    @Test func whatASalvageLeftOutIsSaid() {
+        var report = SalvageFileReport(
+            file: "f", samples: 9, damaged: 0, orphaned: 0, ofAnotherStore: 0, missing: 0,
+            readable: true)
+        #expect(report.complaint == nil)
+        report.missing = 3
+        report.damaged = 1
+        #expect(report.complaint == "samples left out: 1 damaged, 3 not found")
+        report.readable = false
+        #expect(
+            report.complaint?.hasSuffix("the disk does not let all of the files be read") == true)
+    }
+
     /// Deleting the store's log deletes samples: it is never among what is to be deleted.
     @Test func aLogThatIsNotEmptyAfterErasingHasAnotherRemedyThanDeletion() {
         let report = EraseReport(

@@ -219,6 +219,34 @@ struct ErasingTests {
         #expect(try await queue.deliverAll(clinic.id).count == 1)
     }
 
+    /// Numbers of other straps lie between those of the erased: their samples were new again, or here before.
+    @Test func anErasureLeavesWhatAnImportKnowsOfOthers() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let (kept, erased) = (try await Worn(queue, 1), try await Worn(queue, 2))
+        func beat(_ worn: [Worn]) async throws {
+            for one in worn { try await queue.beat(one.assignment, clock) }
+            clock.advance(seconds: 1)
+        }
+        try await beat([kept])
+        for _ in 0..<20 { try await beat([erased, kept]) }
+        try await queue.endAssignment(sensor: kept.assignment.sensorID)
+        for _ in 0..<20 { try await beat([erased]) }
+        try await queue.endAssignment(sensor: erased.assignment.sensorID)
+        try await queue.flush()
+        var bytes: [UInt8] = []
+        try SampleQueue.export(path: store.path) { bytes += $0 }
+        let file = store.directory.appendingPathComponent("samples.ndjson").path
+        try Data(bytes).write(to: URL(fileURLWithPath: file))
+        for worn in [kept, erased] { try await queue.deliverAll(worn.enrollment.id) }
+        while try await queue.purgeSettled() > 0 {}
+        while try await !queue.erase(Erasure(enrollment: erased.enrollment.id)) {}
+        let summary = try await queue.importSamples(
+            from: file, into: ImportTarget(enrollmentID: kept.enrollment.id))
+        #expect(summary.added == 0 && summary.unsure == 0 && summary.known == 61, "\(summary)")
+    }
+
     @Test func manySamplesAreErasedInSmallStepsAndNoneIsLeftInAnyPage() async throws {
         let store = try TestStore()
         let clock = ManualClock()

@@ -76,6 +76,20 @@ struct ChecksumWalkTests {
         #expect(await queue.health().damagedRows == 1)
     }
 
+    /// The next look came after a minute, and by then the fault counted as a new one: nobody was ever told.
+    @Test func aLogThatTheDiskDoesNotLetBeReadIsDamageAfterFiveMinutes() async throws {
+        let (queue, _) = try await worn(rows: 50)
+        let log = store.path + "-wal"
+        try FileManager.default.removeItem(atPath: log)
+        try FileManager.default.createSymbolicLink(
+            atPath: log, withDestinationPath: "/proc/self/mem")
+        #expect(WriteAheadLog(of: store.path, readsIndex: false).unreadable == EIO)
+        await step(queue, 250)
+        #expect(await queue.repair.damage == nil, "it may recover")
+        await step(queue, 100)
+        #expect(await queue.repair.damage?.code == .inputOutput)
+    }
+
     /// SQLite says nothing of rows behind the count of their page. They waited for ever, and no delivery got them.
     @Test func rowsThatSQLitePassesOverAreMissedAndSaved() async throws {
         let (queue, worn) = try await worn(rows: 450)

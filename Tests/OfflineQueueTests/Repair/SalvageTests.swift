@@ -165,6 +165,52 @@ struct SalvageTests {
         #expect(try await queue.openAssignments().count == 3)
     }
 
+    /// A page of zeros says nothing of what it held, and the command said that all was saved.
+    @Test func whatAPageOfZerosHeldIsMissing() async throws {
+        let world = try await SalvageWorld(store, clock)
+        func salvaged() throws -> (samples: Int, unread: SalvageReader.Unread) {
+            try SampleQueue.salvage(path: store.path, selection: .everything) { _ in }
+        }
+        #expect(try salvaged().unread.missing == 0)
+        try overwrite(page: try #require(try pages(of: "sample", leaves: true).dropLast(3).last))
+        let found = try salvaged()
+        #expect(found.unread.missing > 0 && found.unread.damaged == 0, "\(found)")
+        #expect(found.samples + found.unread.missing == world.rows, "\(found)")
+    }
+
+    /// Both stores have a segment of that number, and one's samples got the other's strap and patient.
+    @Test(arguments: [false, true])
+    func samplesOfTwoStoresInOneFileGetNoOtherPatient(hasSidecar: Bool) async throws {
+        let mine = try await store.open(clock)
+        let worn = try await Worn(mine, 1)
+        for _ in 0..<10 { try await mine.beat(worn.assignment, clock) }
+        try await mine.close()
+        let other = try TestStore()
+        let theirs = try await other.open(clock, bootID: "elsewhere")
+        let stranger = try await Worn(theirs, 2)
+        for _ in 0..<5 { try await theirs.beat(stranger.assignment, bpm: 99, clock) }
+        try await theirs.flush()
+        try FileManager.default.copyItem(
+            atPath: other.path + "-wal", toPath: store.path + "-wal")
+        if !hasSidecar {
+            for end in [".registry-0", ".registry-1"] {
+                try FileManager.default.removeItem(atPath: store.path + end)
+            }
+        }
+        var text: [UInt8] = []
+        let found = try SampleQueue.salvage(path: store.path, selection: .everything) { text += $0 }
+        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
+        #expect(lines.count == found.samples + 2)
+        #expect(!lines.contains { $0.contains("\"frame\":\"0063\"") }, "\(lines)")
+        let unread = found.unread
+        if hasSidecar {
+            #expect(unread.strangers + unread.orphaned == 5, "\(found)")
+        } else {
+            #expect(found.samples == 0 && unread.orphaned > 0, "\(found)")
+        }
+        try await theirs.close()
+    }
+
     @Test func whatAnOverwrittenPageHeldIsCountedAsLost() async throws {
         let world = try await SalvageWorld(store, clock)
         let leaf = try #require(try pages(of: "sample", leaves: true).dropLast(3).last)

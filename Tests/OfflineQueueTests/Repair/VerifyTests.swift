@@ -22,6 +22,23 @@ struct VerifyTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: store.path)) == before)
     }
 
+    /// The way from one to the other is no number of 64 bits.
+    @Test func numbersAtBothEndsOfWhatThereAreAreFindings() async throws {
+        _ = try await SalvageWorld(store, clock)
+        try await DatabaseQueue(path: store.path).write { db in
+            for number in [Int64.min, .max] {
+                try db.execute(
+                    sql: """
+                        INSERT INTO sample SELECT ?, segment, uptime_us, time_uncertainty_ms, flags, crc, frame
+                        FROM sample WHERE id = 600
+                        """, arguments: [number])
+            }
+        }
+        #expect(try SampleQueue.verify(path: store.path).damaged == [.min, .max])
+        let export = try SampleQueue.export(path: store.path, selection: .everything) { _ in }
+        #expect(export.damaged == 2)
+    }
+
     @Test func aStoreInUseCanBeVerifiedBesideItsDaemon() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)

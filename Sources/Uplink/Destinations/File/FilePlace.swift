@@ -21,6 +21,10 @@ public enum FilePlace {
         return String(terms.origin.dropFirst("file://".count))
     }
 
+    /// The files that a delivery into one at `path` has left there: its own, that of the gaps beside it, and those that
+    /// were put aside.
+    public static func files(at path: String) -> [String] { RotatedFiles(path: path).all() }
+
     /// Whether what is written to `path` is lost when the service stops or the machine restarts: the kernel's
     /// file systems, and a service's own /tmp and /var/tmp (systemd.exec(5), `PrivateTmp=`).
     static func isTemporary(_ path: String) -> Bool {

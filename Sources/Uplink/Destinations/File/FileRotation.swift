@@ -62,10 +62,21 @@ struct RotatedFiles: Sendable {
     /// Those that are not compressed, the oldest first, by their names: times of files change when they are
     /// copied.
     func plain() -> [String] {
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-        return names.compactMap { name in stamp(of: name).map { (stamp: $0, name: name) } }
+        names.compactMap { name in stamp(of: name).map { (stamp: $0, name: name) } }
             .sorted { $0.stamp < $1.stamp }
             .map { path($0.name) }
+    }
+
+    /// All files with data points or gaps: also the one that is written, and compressed ones.
+    func all() -> [String] {
+        names.filter { name in
+            let plain = name.hasSuffix(".gz") ? String(name.dropLast(3)) : name
+            return name == stem + suffix || path(name) == ledgerPath || stamp(of: plain) != nil
+        }.sorted().map(path)
+    }
+
+    private var names: [String] {
+        (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
     }
 
     /// When a file was put aside, and which of that second it is: of `STEM-20261123T170000Z.ndjson` or
