@@ -413,6 +413,8 @@ private final class DyingCard {
         try await eventually("\(what): something new is on the disk") {
             try !Self.rows(copied()).subtracting(rows).isEmpty
         }
+        // Nothing can be said while there is no store, as long as the disk is full.
+        if report == nil { report = try await salvage(after: what, isDamaged: false) }
         var checked = 0
         if try !isSeenAtOnce && report == nil && !rows.subtracting(Self.rows(copied())).isEmpty {
             // The gateway reads all rows again and again.
