@@ -380,7 +380,7 @@ actor Deliveries {
     }
 
     /// Why single patients' samples are kept back, in a delivery that serves many and goes on.
-    func heldPatients(of enrollment: Int64) async -> [String: HoldReason] {
+    func heldPatients(of enrollment: Int64) async -> [String?: HoldReason] {
         await deliveries[enrollment]?.runner.heldPatients ?? [:]
     }
 

@@ -77,6 +77,7 @@ struct DestinationService: Sendable {
                 code: .badDestination, message: "with these settings it shows one patient's rate",
                 advice: "choose the straps with --strap, and add a destination for each patient")
         }
+        try await straps.checkPatients(of: assignments, for: terms)
         try await straps.catchUp()
         let stored = try await changes.begin(
             terms, insteadOf: same,

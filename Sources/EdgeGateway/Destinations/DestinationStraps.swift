@@ -15,6 +15,7 @@ struct DestinationStraps: Sendable {
         let enrollment = try await destinations.added(ask.name)
         let beginning = try Self.beginning(ask.from)
         let added = try await assignments(of: ask.add ?? [])
+        try await checkPatients(of: added, for: enrollment.terms)
         let removed = try await assignments(of: ask.remove ?? [])
         guard !removed.contains(where: { $0.enrollmentID == enrollment.id }) else {
             throw ProblemReport(
@@ -31,6 +32,19 @@ struct DestinationStraps: Sendable {
             try await queue.remove(destination: enrollment.id, from: assignment.id)
         }
         return try await destinations.report(on: enrollment)
+    }
+
+    /// Sees to it that a destination gets no samples that it would hold for want of a patient.
+    ///
+    /// - Throws: ``ProblemReport``
+    func checkPatients(of assignments: [Assignment], for terms: EnrollmentTerms) async throws {
+        let enrollments = try await queue.enrollments()
+        for assignment in assignments {
+            try PatientCheck.checkIsNamed(
+                assignment.patient(among: enrollments), for: [terms],
+                advice: "a strap has no patient; by the exchange's id: edge-gateway pair ADDRESS "
+                    + "--patient ID")
+        }
     }
 
     /// Frames that straps have sent by now go where they went until now; later ones, elsewhere.

@@ -39,7 +39,9 @@ struct DeliveryHealth: Sendable {
             }
             delivery.waitsForBoard = await deliveries.waitForBoard.contains(enrollment.id)
             delivery.stopped = await deliveries.stopped(enrollment.id)
-            delivery.heldStraps = await heldStraps(of: enrollment, among: enrollments)
+            delivery.heldStraps = await heldStraps(
+                of: enrollment, await deliveries.heldPatients(of: enrollment.id),
+                among: enrollments)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
             delivery.stalledTime = history.stalledTime(
                 of: enrollment.id, now: counts, at: uptime)
@@ -49,39 +51,34 @@ struct DeliveryHealth: Sendable {
         return found
     }
 
-    private func heldStraps(
-        of enrollment: Enrollment, among enrollments: [Enrollment]
+    /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
+    /// several patients; it is named once: for its present wearer, if that patient is held.
+    func heldStraps(
+        of enrollment: Enrollment, _ held: [String?: HoldReason], among enrollments: [Enrollment]
     ) async -> [HealthSnapshot.Delivery.HeldStrap] {
-        let held = await deliveries.heldPatients(of: enrollment.id)
         guard !held.isEmpty, let assignments = try? await queue.assignments(),
             let sensors = try? await queue.sensors(includingForgotten: true)
         else { return [] }
-        return Self.heldStraps(of: enrollment, held, among: enrollments, assignments, sensors)
-    }
-
-    /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
-    /// several patients; it is named once: for its present wearer, if that patient is held.
-    static func heldStraps(
-        of enrollment: Enrollment, _ held: [String: HoldReason], among enrollments: [Enrollment],
-        _ assignments: [Assignment], _ sensors: [Sensor]
-    ) -> [HealthSnapshot.Delivery.HeldStrap] {
-        sensors.compactMap { sensor in
-            let found = assignments.compactMap {
-                assignment -> (reason: HoldReason, isWorn: Bool)? in
-                // Samples for a destination may be assigned to another enrollment as well.
-                guard assignment.sensorID == sensor.id,
-                    assignment.enrollmentID == enrollment.id
-                        || enrollment.terms.kind == .destination
-                else { return nil }
-                return assignment.patient(among: enrollments).flatMap { held[$0] }
-                    .map { ($0, assignment.isOpen) }
-            }
-            return (found.first(where: \.isWorn) ?? found.last).map {
+        var found: [Int64: (reason: HoldReason, isWorn: Bool)] = [:]
+        for assignment in assignments where found[assignment.sensorID]?.isWorn != true {
+            guard let reason = held[assignment.patient(among: enrollments)],
+                await goes(assignment, to: enrollment)
+            else { continue }
+            found[assignment.sensorID] = (reason, assignment.isOpen)
+        }
+        return sensors.compactMap { sensor in
+            found[sensor.id].map {
                 HealthSnapshot.Delivery.HeldStrap(
                     strap: sensor.id, label: sensor.label, isWorn: $0.isWorn,
                     hold: .init($0.reason.rawValue, system: enrollment.terms.system))
             }
         }
+    }
+
+    private func goes(_ assignment: Assignment, to enrollment: Enrollment) async -> Bool {
+        if assignment.enrollmentID == enrollment.id { return true }
+        let further = try? await queue.furtherDestinations(of: assignment.id)
+        return further?.contains(enrollment.id) == true
     }
 }
 

@@ -40,7 +40,10 @@ struct PatientCheck: Sendable {
                 message: "\(exchange.terms.name): a patient's id at an exchange is a number",
                 advice: "such as 40001; the exchange shows the patient's")
         }
-        guard let enrollment, enrollment.terms.kind == .practitionerKey else {
+        try Self.checkIsNamed(
+            patient ?? enrollment?.terms.patient,
+            for: ([enrollment].compactMap { $0 } + further).map(\.terms))
+        guard let enrollment, enrollment.terms.kind == .practitionerKey, let patient else {
             guard device == nil else {
                 throw ProblemReport(
                     code: .badRequest,
@@ -48,12 +51,6 @@ struct PatientCheck: Sendable {
                     advice: "leave --device out, or enroll again with it")
             }
             return PairedPatient()
-        }
-        guard let patient else {
-            throw ProblemReport(
-                code: .choosePatient,
-                message: "the enrollment \(enrollment.terms.name) serves many patients",
-                advice: "name the patient by the exchange's id: --patient ID")
         }
         let answer = await deliveries.access(of: patient, enrollment: enrollment.id)
         let access = try Self.usable(answer, enrollment)
@@ -82,8 +79,22 @@ struct PatientCheck: Sendable {
         await deliveries.adopt(access, device: device, enrollment: enrollment.id)
     }
 
+    /// Sees to it that an exchange is told whose samples it gets: where nobody names a patient, they would be held.
+    ///
+    /// - Throws: ``ProblemReport`` with the first of `all` that would hold them.
+    static func checkIsNamed(
+        _ patient: String?, for all: [EnrollmentTerms],
+        advice: String = "name the patient by the exchange's id: --patient ID"
+    ) throws {
+        guard patient == nil,
+            let one = all.first(where: { isAtExchange($0) && $0.settingValues["patient"] == nil })
+        else { return }
+        throw ProblemReport(
+            code: .choosePatient, message: "\(one.name) serves many patients", advice: advice)
+    }
+
     /// Whether the patients that a person names there are an exchange's.
-    static func isAtExchange(_ terms: EnrollmentTerms) -> Bool {
+    private static func isAtExchange(_ terms: EnrollmentTerms) -> Bool {
         let kind = terms.system.flatMap { try? DestinationRegistry.kind($0) }
         return terms.kind == .practitionerKey || kind?.leadsToExchange == true
     }

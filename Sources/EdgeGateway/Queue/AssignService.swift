@@ -117,13 +117,6 @@ struct AssignService: Sendable {
                 advice: "name the enrollment of the patient who wore the strap "
                     + "(edge-gateway enrollments)")
         }
-        // A practitioner's enrollment is asked about by the patient's check.
-        guard patient != nil || terms.kind != .destination || !PatientCheck.isAtExchange(terms)
-        else {
-            throw ProblemReport(
-                code: .choosePatient, message: "\(terms.name) serves many patients",
-                advice: "name the patient by the exchange's id: --patient ID")
-        }
         return patient
     }
 }

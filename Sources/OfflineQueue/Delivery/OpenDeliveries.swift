@@ -15,7 +15,7 @@ struct OpenDeliveries: Sendable {
     private var takesOutcomesAlong = true
     /// Why single patients' samples are held, by delivery and patient. In memory only: after a start the first
     /// refusal says it again.
-    private(set) var patientHolds: [Int64: [String: String]] = [:]
+    private(set) var patientHolds: [Int64: [String?: String]] = [:]
 
     // MARK: - Requests
 
@@ -109,7 +109,7 @@ struct OpenDeliveries: Sendable {
 
     // MARK: - Holds
 
-    mutating func hold(_ patients: [String: String], of enrollment: Int64) {
+    mutating func hold(_ patients: [String?: String], of enrollment: Int64) {
         patientHolds[enrollment] = patients.isEmpty ? nil : patients.mapValues(\.bounded)
     }
 

@@ -152,7 +152,7 @@ extension Balance {
     /// Adds the books of the segments for which `condition` holds.
     fileprivate mutating func add(
         _ db: Database, _ condition: String, _ arguments: StatementArguments,
-        _ view: SampleQueue.BooksView, _ patientHolds: [Int64: [String: String]]
+        _ view: SampleQueue.BooksView, _ patientHolds: [Int64: [String?: String]]
     ) throws {
         let books = view.books
         let sums = try Row.fetchCursor(
@@ -175,8 +175,8 @@ extension Balance {
             delivered += row[4] ?? 0
             dead += row[5] ?? 0
             let unsent: Int = row[6] ?? 0
-            let delivery: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
-            let ofPatient = (row[8] as String?).flatMap { delivery?[$0] }
+            let delivery: [String?: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = delivery?[row[8] as String?]
             if let hold = row[0] as String? ?? ofPatient {
                 if unsent > 0 { held[hold, default: 0] += unsent }
             } else {

@@ -146,7 +146,7 @@ private struct ListedSegment: Sendable {
 
     static func all(
         _ db: Database, sensor: Int64?, since: UTC?, until: UTC?,
-        _ patientHolds: [Int64: [String: String]]
+        _ patientHolds: [Int64: [String?: String]]
     ) throws -> [Int64: ListedSegment] {
         let rows = try Row.fetchCursor(
             db,
@@ -172,8 +172,8 @@ private struct ListedSegment: Sendable {
             let pruned: Int64 = row[5] ?? 0
             let settled: Int64 = row[6] ?? 0
             let last: Int64 = row[7] ?? 0
-            let delivery: [String: String]? = (row[2] as Int64?).flatMap { patientHolds[$0] }
-            let ofPatient = (row[8] as String?).flatMap { delivery?[$0] }
+            let delivery: [String?: String]? = (row[2] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = delivery?[row[8] as String?]
             var segment = ListedSegment(
                 sensorID: row[1] ?? 0, enrollmentID: row[2], wallOffset: row[3],
                 clock: try clocks.of(row[9] ?? 0), hold: row[4] ?? ofPatient,

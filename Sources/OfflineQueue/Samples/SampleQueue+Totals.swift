@@ -117,7 +117,7 @@ extension SampleQueue {
 
 extension StoreTotals {
     fileprivate mutating func add(
-        _ db: Database, _ view: SampleQueue.BooksView, _ patientHolds: [Int64: [String: String]]
+        _ db: Database, _ view: SampleQueue.BooksView, _ patientHolds: [Int64: [String?: String]]
     ) throws {
         let books = view.books
         let sums = try Row.fetchCursor(
@@ -141,7 +141,7 @@ extension StoreTotals {
                 continue
             }
             settled[destination, default: 0] += row[6] ?? 0
-            let patientHold = (row[3] as String?).flatMap { patientHolds[destination]?[$0] }
+            let patientHold = patientHolds[destination]?[row[3] as String?]
             if row[0] as String? == nil, patientHold == nil {
                 pending[destination, default: 0] += unsent
             }

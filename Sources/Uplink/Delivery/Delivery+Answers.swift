@@ -148,7 +148,7 @@ extension Delivery {
         var resolved: [Resolved] = []
         var unclear: [Int] = []
         var reason: HoldReason?
-        var heldNow: Set<String> = []
+        var heldNow: Set<String?> = []
         for (index, entry) in zip(indices, entries) {
             switch entry.verdict {
             case .stored, .storedBefore:
@@ -171,9 +171,9 @@ extension Delivery {
                 resolved.append(
                     Resolved(index: index, outcome: .dropped(reason: why.rawValue)))
             case .held(let why):
-                if let patient = patient(of: index), PatientHolds.ofOnePatient.contains(why) {
-                    heldNow.insert(patient)
-                    patients.hold(patient, why, probe: now + settings.probePause)
+                if patientOf.indices.contains(index), PatientHolds.ofOnePatient.contains(why) {
+                    heldNow.insert(patientOf[index])
+                    patients.hold(patientOf[index], why, probe: now + settings.probePause)
                 } else {
                     reason = reason ?? why
                 }
@@ -186,8 +186,8 @@ extension Delivery {
         }
         if !heldNow.isEmpty {
             // The rest of theirs would be refused as well.
-            batch.drop { patient(of: $0).map(heldNow.contains) ?? false }
-            unclear.removeAll { patient(of: $0).map(heldNow.contains) ?? false }
+            batch.drop { heldNow.contains(patientOf[$0]) }
+            unclear.removeAll { heldNow.contains(patientOf[$0]) }
         }
         if let reason {
             holdBack(reason, until: nil, now)
@@ -214,10 +214,6 @@ extension Delivery {
         let pause = settings.resendPause(attempt: batch.failures, isAnswered: isQuick)
         batch.isStale = batch.failures >= settings.failuresMax
         backOff(spread(pause), now, looks: !isQuick)
-    }
-
-    private func patient(of index: Int) -> String? {
-        patientOf.indices.contains(index) ? patientOf[index] : nil
     }
 
     private mutating func fail(

@@ -37,10 +37,10 @@ public struct Delivery: Sendable {
         /// See whether the reason of the hold is gone and report ``Delivery/probed(isMended:_:)``.
         case probe(HoldReason)
         /// Take this patient's oldest sample and report ``Delivery/fetched(_:patients:hasMore:arrivalsPerSecond:_:)``.
-        case fetchTrial(patient: String)
+        case fetchTrial(patient: String?)
         /// See whether the reason of one patient's hold is gone and report
         /// ``Delivery/probedPatient(isMended:_:)``.
-        case probePatient(String, HoldReason)
+        case probePatient(String?, HoldReason)
         /// Nothing before this uptime; nil while something is under way.
         case wait(until: Uptime?)
     }
@@ -71,7 +71,7 @@ public struct Delivery: Sendable {
         case looking(since: Uptime)
         case sending([Int], alone: Bool)
         case probing(HoldReason)
-        case probingPatient(String)
+        case probingPatient(String?)
     }
 
     /// The numbers it goes by.
@@ -80,7 +80,7 @@ public struct Delivery: Sendable {
     var batch: DeliveryBatch?
     /// More waited than was fetched last.
     var hasMore = false
-    /// Whose the fetched data points are, in a delivery that serves many.
+    /// Whose the fetched data points are, in a delivery that serves many; else empty.
     var patientOf: [String?] = []
     var patients = PatientHolds()
     var pace: DeliveryPace
@@ -148,8 +148,8 @@ public struct Delivery: Sendable {
     /// Why it is held, if it is.
     public var holdReason: HoldReason? { hold?.reason }
 
-    /// Patients whose samples are kept back while the others' go on.
-    public var heldPatients: [String: HoldReason] { patients.reasons }
+    /// Patients whose samples are kept back while the others' go on; nil: of samples that name none.
+    public var heldPatients: [String?: HoldReason] { patients.reasons }
 
     /// Largest number of samples in the next request.
     public var batchSize: Int { pace.size(arrivals: arrivalsPerSecond) }
@@ -218,7 +218,7 @@ public struct Delivery: Sendable {
     ///
     /// - Parameters:
     ///   - outcomes: nil for those to be delivered; the others are settled without a request.
-    ///   - patients: whose each is, in a delivery that serves many; nil for a delivery's own patient.
+    ///   - patients: whose each is, in a delivery that serves many; nil of one that names none.
     ///   - hasMore: whether others may wait behind these; if not, the delivery rests before the next
     ///     fetch.
     ///   - arrivalsPerSecond: how many data points like these are recorded in a second; nil if that

@@ -19,7 +19,7 @@ public actor DeliveryRunner {
     private var requestRecord: UploadRecord?
     private var isAnswered = false
     private var recordedHold: HoldReason?
-    private var recordedPatients: [String: HoldReason] = [:]
+    private var recordedPatients: [String?: HoldReason] = [:]
     private let servesMany: Bool
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
@@ -79,8 +79,9 @@ public actor DeliveryRunner {
         }
     }
 
-    /// Why single patients' samples are kept back, in a delivery that serves many and goes on.
-    public var heldPatients: [String: HoldReason] { delivery.heldPatients }
+    /// Why single patients' samples are kept back, in a delivery that serves many and goes on; nil: samples that name
+    /// none.
+    public var heldPatients: [String?: HoldReason] { delivery.heldPatients }
 
     /// Delivers until the task is cancelled.
     public func run() async {
@@ -138,7 +139,10 @@ public actor DeliveryRunner {
                 if !isMended, fault == nil { await noteFault() }
                 await recordHold()
             case .probePatient(let patient, let reason):
-                let isMended = await destination.isMended(reason, of: patient)
+                let isMended =
+                    if let patient {
+                        await destination.isMended(reason, of: patient)
+                    } else { await destination.isMended(reason) }
                 delivery.probedPatient(isMended: isMended, uptime)
             }
         }

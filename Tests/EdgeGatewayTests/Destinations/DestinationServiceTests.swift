@@ -37,6 +37,46 @@ import Uplink
         }
     }
 
+    /// A relay's delivery took a strap that was paired without a patient, and stopped for everybody at its samples.
+    @Test func aRelayTakesAStrapWithoutAPatientOnlyIfItHasOneForSuchStraps() async throws {
+        try await ServerFixture.run { fixture in
+            let (gateway, queue) = (fixture.gateway, fixture.queue)
+            func relay(_ name: String, _ settings: String) async throws -> Enrollment {
+                var terms = EnrollmentTerms(
+                    name: name, kind: .destination, origin: "nats://127.0.0.1:9", fhirBase: "",
+                    identifierSystem: "urn:x")
+                (terms.system, terms.settings) = ("nats", settings)
+                return try await queue.enroll(terms)
+            }
+            let many = try await relay("many", "{}")
+            let one = try await relay("one", #"{"patient":"40001"}"#)
+            let strap = "A0:9E:1A:00:00:01"
+            let sensor = try await queue.addSensor(address: strap)
+            let open = try await queue.assign(sensor: sensor.id, enrollment: nil)
+            func add(to relay: Enrollment) async throws {
+                _ = try await gateway.destinationService.straps.change(
+                    DestinationStrapsRequest(name: relay.terms.name, add: [strap]))
+            }
+            func pair(_ enrollment: Enrollment?, further: [Enrollment]) async throws {
+                _ = try await gateway.pairing.patients.patient(
+                    nil, device: nil, enrollment, further: further)
+            }
+            let attempts: [() async throws -> Void] = [
+                { try await add(to: many) }, { try await pair(many, further: []) },
+                { try await pair(one, further: [many]) },
+            ]
+            for attempt in attempts {
+                let problem = await #expect(throws: ProblemReport.self) { try await attempt() }
+                #expect(problem?.code == ProblemCode.choosePatient.rawValue)
+                #expect(problem?.advice.contains("--patient ID") == true)
+            }
+            #expect(try await queue.furtherDestinations(of: open.id).isEmpty)
+            try await pair(one, further: [])
+            try await add(to: one)
+            #expect(try await queue.furtherDestinations(of: open.id) == [one.id])
+        }
+    }
+
     /// The public stream stayed, and what named it was overwritten: nobody could end it any more.
     @Test func aDestinationThatIsSharedDoesNotBecomeOneOfAnotherStore() async throws {
         try await ServerFixture.run { fixture in

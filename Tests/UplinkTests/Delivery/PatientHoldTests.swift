@@ -9,19 +9,19 @@ private struct WardDrive {
     var delivery = Delivery()
     var now = Uptime.seconds(1_000)
     /// Samples not settled yet, oldest first: number and patient.
-    var queue: [(number: Int, patient: String)]
-    var refused: [String: String]
+    var queue: [(number: Int, patient: String?)]
+    var refused: [String?: String]
     /// Patients of whom the exchange says that they are well, whatever it does with their samples.
-    var claimed: Set<String> = []
+    var claimed: Set<String?> = []
     var answer: DeliveryAnswer?
     /// Patients whose samples a proxy calls too large.
-    var tooLarge: Set<String> = []
-    var delivered: [(at: Uptime, number: Int, patient: String)] = []
-    var probes: [(at: Uptime, patient: String)] = []
-    var requests: [(at: Uptime, patients: [String])] = []
-    private var fetched: [(number: Int, patient: String)] = []
+    var tooLarge: Set<String?> = []
+    var delivered: [(at: Uptime, number: Int, patient: String?)] = []
+    var probes: [(at: Uptime, patient: String?)] = []
+    var requests: [(at: Uptime, patients: [String?])] = []
+    private var fetched: [(number: Int, patient: String?)] = []
 
-    init(_ patients: [String], refused: [String: String]) {
+    init(_ patients: [String?], refused: [String?: String]) {
         queue = patients.enumerated().map { ($0.offset, $0.element) }
         self.refused = refused
     }
@@ -50,7 +50,7 @@ private struct WardDrive {
         }
     }
 
-    private mutating func fetch(_ samples: [(number: Int, patient: String)], _ limit: Int) {
+    private mutating func fetch(_ samples: [(number: Int, patient: String?)], _ limit: Int) {
         fetched = Array(samples.prefix(limit))
         delivery.fetched(
             fetched.map { _ in nil }, patients: fetched.map(\.patient),
@@ -75,7 +75,7 @@ private struct WardDrive {
         }
     }
 
-    func numbers(of patient: String) -> [Int] {
+    func numbers(of patient: String?) -> [Int] {
         delivered.filter { $0.patient == patient }.map(\.number)
     }
 }
@@ -95,10 +95,28 @@ private struct WardDrive {
         #expect(drive.requests.count == 1, "what was refused is not sent again")
     }
 
+    /// One strap that was paired without a patient stopped all patients of a gateway that delivers through a relay.
+    @Test func samplesWithoutAPatientWaitAndTheOthersGoOn() {
+        var drive = WardDrive(
+            (0..<60).map { $0 % 2 == 0 ? nil : "b" },
+            refused: [nil: Self.noConsent])
+        drive.queue += (60..<70).map { ($0, "c") }
+        drive.run(seconds: 600)
+        #expect(drive.numbers(of: "b") == Array(stride(from: 1, to: 60, by: 2)))
+        #expect(drive.numbers(of: "c") == Array(60..<70))
+        #expect(drive.delivery.heldPatients == [nil: .noConsent])
+        #expect(drive.delivery.holdReason == nil)
+        #expect((8...10).contains(drive.probes.count), "once a minute")
+        drive.refused = [:]
+        drive.run(seconds: 120)
+        #expect(drive.numbers(of: nil) == Array(stride(from: 0, to: 60, by: 2)), "none is lost")
+        #expect(drive.delivery.heldPatients.isEmpty)
+    }
+
     @Test func theReasonIsLookedAtOnceAMinuteAtMostHoweverManyAreHeld() {
         let three = ["a", "b", "c", "d"]
-        let refusals = ["a": Self.noConsent, "b": Self.noAccess, "c": Self.noConsent]
-        var drive = WardDrive(three, refused: refusals)
+        var drive = WardDrive(
+            three, refused: ["a": Self.noConsent, "b": Self.noAccess, "c": Self.noConsent])
         drive.run(seconds: 3600)
         #expect((58...60).contains(drive.probes.count))
         for (before, after) in zip(drive.probes, drive.probes.dropFirst()) {
@@ -113,7 +131,8 @@ private struct WardDrive {
     /// Eight patients whose practitioner had lost the organization took 458 s to come back.
     @Test func patientsHeldTogetherComeBackTogetherOneASecond() {
         let ward = (0..<8).map { "p\($0)" }
-        var refused = Dictionary(uniqueKeysWithValues: ward.map { ($0, Self.noAccess) })
+        var refused: [String?: String] = Dictionary(
+            uniqueKeysWithValues: ward.map { ($0, Self.noAccess) })
         refused["other"] = Self.noConsent
         var drive = WardDrive(
             (0..<80).map { ward[$0 % 8] } + ["other", "well"], refused: refused)

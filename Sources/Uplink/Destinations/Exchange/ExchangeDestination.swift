@@ -117,16 +117,16 @@ public actor ExchangeDestination: Destination {
                 known.append(EntryAnswer(.notWanted(why)))
                 continue
             }
-            guard let patient = point.patient ?? terms.patient else {
-                return .held(.patientUnknown, retryAt: nil)
+            guard let patient = point.patient ?? terms.patient, let whose = found[patient] else {
+                known.append(EntryAnswer(.held(.patientUnknown)))
+                continue
             }
             let attribution: Attribution
-            switch found[patient] {
-            case .known(let one)?: attribution = one
-            case .held(let reason)?:
+            switch whose {
+            case .known(let one): attribution = one
+            case .held(let reason):
                 known.append(EntryAnswer(.held(reason)))
                 continue
-            case nil: return .held(.patientUnknown, retryAt: nil)
             }
             known.append(nil)
             entries.append(

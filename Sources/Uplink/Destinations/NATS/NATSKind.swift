@@ -49,8 +49,9 @@ public struct NATSKind: DestinationKind {
             "at the relay: edge-gateway relay allow GATEWAY PATIENT; and the patient and the relay's "
                 + "practitioner share an organization"
         case .patientUnknown:
-            "pair the strap with --patient ID, the patient's number at the exchange, or give the "
-                + "destination patient=ID; if the number is right, ask the exchange's operator"
+            "pair the strap with --patient ID, the patient's number at the exchange; what waits without one goes "
+                + "out when the destination is added again with --replace and patient=ID; if the number is "
+                + "right, ask the exchange's operator"
         case .deviceUnknown, .deviceNotChosen:
             "the relay's operator sets exchange.device to one that the exchange knows, or the study's "
                 + "staff give the study such a personal device"
