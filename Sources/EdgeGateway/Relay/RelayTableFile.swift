@@ -34,7 +34,7 @@ actor RelayTableFile {
             return [(error as? CommandFailure)?.message ?? "\(error)"]
         }
         var mistakes = FileMistakes(path: path)
-        for fault in RelayTable.faults(in: text) {
+        for fault in RelayTable.read(text).faults {
             mistakes.add(line: fault.line, fault.message, Self.advice)
         }
         return mistakes.messages
@@ -47,7 +47,7 @@ actor RelayTableFile {
         let now = Self.stamp(path)
         guard now != stamp || now == nil else { return table }
         do {
-            table = try Self.read(path)
+            table = try Self.table(try Self.text(path), path)
             (stamp, complaint) = (now, nil)
             logger.notice("patients", metadata: ["pairs": "\(table.count)"])
         } catch {
@@ -69,8 +69,7 @@ actor RelayTableFile {
             number: attributes[.systemFileNumber] as? Int)
     }
 
-    private static func read(_ path: String) throws -> RelayTable {
-        let text = try text(path)
+    private static func table(_ text: String, _ path: String) throws -> RelayTable {
         do {
             return try RelayTable(text)
         } catch {
@@ -121,28 +120,17 @@ actor RelayTableFile {
                     + "stay\n  remove that name, or make it a symbolic link")
         }
         let before = access(path, F_OK) == 0 ? try text(path) : "# gateway  patient\n"
-        let table: RelayTable
-        do {
-            table = try RelayTable(before)
-        } catch {
-            throw CommandFailure(exitCode: .wrongUsage, message: "read \(path) \(error)")
-        }
-        guard table.allows(gateway, patient) != isAllowed else {
+        guard try table(before, path).allows(gateway, patient) != isAllowed else {
             return Terminal.print(
                 "nothing was changed: \(gateway) "
                     + (isAllowed ? "may write for this patient already" : "has no such line"))
         }
-        var lines = before.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        var lines = RelayTable.lines(of: before)
         if lines.last == "" { lines.removeLast() }
         if isAllowed {
             lines.append("\(gateway)  \(patient)")
         } else {
-            lines.removeAll { line in
-                let words = line.prefix { $0 != "#" }.split {
-                    $0 == " " || $0 == "\t" || $0 == "\r"
-                }
-                return words.map(String.init) == [gateway, patient]
-            }
+            lines.removeAll { RelayTable.words(of: $0) == [gateway, patient] }
         }
         let file = try OutputFile(path, replaces: true)
         try file.write(Array((lines.joined(separator: "\n") + "\n").utf8))

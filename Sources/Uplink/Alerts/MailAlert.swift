@@ -172,8 +172,8 @@ struct MailText {
         if isUrgent { lines.append("Importance: high") }
         lines.append("MIME-Version: 1.0")
         lines.append("Content-Type: text/plain; charset=utf-8")
-        let body = text.split(separator: "\n", omittingEmptySubsequences: false)
-            .map { $0.filter { $0 != "\r" } }
+        let body = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+            .map(String.init)
         let isPlain = body.allSatisfy { line in
             line.utf8.count <= Self.lineBytesMax
                 && line.utf8.allSatisfy { 0x20...0x7E ~= $0 || $0 == 0x09 }

@@ -26,42 +26,46 @@ public struct RelayTable: Sendable, Hashable {
 
     /// Reads a table.
     public init(_ text: String) throws(Fault) {
-        var fault: Fault?
-        self.init(text) { fault = fault ?? $0 }
-        if let fault { throw fault }
+        let (table, faults) = Self.read(text)
+        if let fault = faults.first { throw fault }
+        self = table
     }
 
-    /// Everything that is wrong with a text.
-    public static func faults(in text: String) -> [Fault] {
+    /// The pairs of a text, and everything that is wrong with it.
+    public static func read(_ text: String) -> (table: RelayTable, faults: [Fault]) {
+        var table = RelayTable()
         var faults: [Fault] = []
-        _ = RelayTable(text) { faults.append($0) }
-        return faults
+        var number = 0
+        for line in lines(of: text) {
+            number += 1
+            func note(_ message: String) { faults.append(Fault(line: number, message: message)) }
+            guard number <= linesMax else {
+                note("there are more than \(linesMax) lines")
+                break
+            }
+            let words = words(of: line)
+            guard !words.isEmpty else { continue }
+            if words.count != 2 {
+                note("write a gateway and a patient")
+            } else if !isGateway(words[0]) {
+                note("this is no gateway's name")
+            } else if !PatientAccess.isExchangeID(words[1]) {
+                note("a patient is a number, such as 40001")
+            } else {
+                table.patients[words[0], default: []].insert(words[1])
+            }
+        }
+        return (table, faults)
     }
 
-    private init(_ text: String, note: (Fault) -> Void) {
-        var number = 0
-        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-            number += 1
-            guard number <= Self.linesMax else {
-                note(Fault(line: number, message: "there are more than \(Self.linesMax) lines"))
-                return
-            }
-            let words = line.prefix { $0 != "#" }.split { $0 == " " || $0 == "\t" || $0 == "\r" }
-            guard !words.isEmpty else { continue }
-            guard words.count == 2 else {
-                note(Fault(line: number, message: "write a gateway and a patient"))
-                continue
-            }
-            guard Self.isGateway(String(words[0])) else {
-                note(Fault(line: number, message: "this is no gateway's name"))
-                continue
-            }
-            guard PatientAccess.isExchangeID(String(words[1])) else {
-                note(Fault(line: number, message: "a patient is a number, such as 40001"))
-                continue
-            }
-            patients[String(words[0]), default: []].insert(String(words[1]))
-        }
+    /// The lines of a text, whichever system's editor has written it: LF and CRLF are one character each.
+    public static func lines(of text: String) -> [Substring] {
+        text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+    }
+
+    /// What a line says, without its comment.
+    public static func words(of line: Substring) -> [String] {
+        line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace).map(String.init)
     }
 
     /// Whether this gateway may write for this patient.

@@ -184,6 +184,17 @@ import Uplink
         }
     }
 
+    /// `relay forbid` took nothing out of such a table, or all of it.
+    @Test func aTableWithTheLineEndsOfWindowsIsChangedLineByLine() async throws {
+        let place = try Place()
+        try place.write("# ward 3\r\nward3-07 40001\r\nward3-07 40002\r\n", "patients")
+        try await RelayTableFile.change(
+            place.path("patients"), "ward3-07", "40001", isAllowed: false)
+        #expect(
+            try String(contentsOfFile: place.path("patients"), encoding: .utf8)
+                == "# ward 3\nward3-07 40002\n")
+    }
+
     /// docs/operate/relay.md begins with an empty table, which `relay allow` took for one that is not there.
     @Test func anEmptyTableLetsNobodyWriteAndCanBeChanged() async throws {
         let place = try Place()

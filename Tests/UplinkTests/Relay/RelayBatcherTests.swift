@@ -228,6 +228,13 @@ import Testing
         #expect(!RelayTable().allows("ward3-07", "40001"))
     }
 
+    /// A table that begins with a comment was read as one line, and let nobody write any more.
+    @Test func aTableWithTheLineEndsOfWindowsIsReadLineByLine() throws {
+        let table = try RelayTable("# gateway  patient\r\nward3-07  40001  # bed 7\r\n\r\nb 2\r\n")
+        #expect(table.allows("ward3-07", "40001") && table.allows("b", "2") && table.count == 2)
+        #expect(RelayTable.read("# no\r\nward/3 1\r\nb\r\n").faults.map(\.line) == [2, 3])
+    }
+
     @Test(
         arguments: [
             ("a", 1), ("\na b c", 2), ("ward.3 40001", 1), ("* 40001", 1), ("a 4/1", 1),
