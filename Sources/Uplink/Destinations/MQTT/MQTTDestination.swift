@@ -103,7 +103,9 @@ actor MQTTDestination: Destination {
         switch end {
         case .refused(let reason) where reason.code == MQTTReason.takenOver:
             rivalry.ended(after: now - began, isTakenOver: true, now)
-        case .fault(.cut): rivalry.ended(after: now - began, isTakenOver: false, now)
+        // Without a status at the broker there is nothing to ask for.
+        case .fault(.cut) where writer.will != nil:
+            rivalry.ended(after: now - began, isTakenOver: false, now)
         case .refused, .fault, .nameTaken: break
         }
     }
@@ -113,7 +115,7 @@ actor MQTTDestination: Destination {
         guard rivalry.isSuspected else { return true }
         let now = clock.read().uptime
         guard now >= rivalry.nextLook else { return false }
-        rivalry.looked(await look() ?? .unknown, now)
+        rivalry.looked(await look() ?? .offline, now)
         return !rivalry.isSuspected
     }
 

@@ -9,7 +9,7 @@ struct NameRivalry: Sendable {
     /// The broker's state of the gateway while it has no connection.
     enum Look: Hashable, Sendable {
         case online, offline
-        /// It is not reached, or its rules do not let the gateway read.
+        /// Its rules do not let the gateway read.
         case unknown
     }
 
@@ -39,7 +39,7 @@ struct NameRivalry: Sendable {
         nextLook = isTakenOver ? now + Self.pause : now
     }
 
-    /// The broker was asked.
+    /// The broker was asked. One that is not reached cuts everybody's connections: it is no sign of another client.
     mutating func looked(_ look: Look, _ now: Uptime) {
         guard isSuspected else { return }
         switch look {

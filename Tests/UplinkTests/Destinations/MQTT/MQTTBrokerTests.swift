@@ -1,6 +1,7 @@
 import Basics
 import Foundation
 import OfflineQueue
+import Synchronization
 import Testing
 
 @testable import Uplink
@@ -221,6 +222,52 @@ import Testing
             #expect(answer == .held(.nameTaken, retryAt: nil))
             #expect(await destination.fault?.contains("has this gateway's name") == true)
             #expect(broker.connections == NameRivalry.cutsMax + 1)
+        }
+        await destination.finish()
+    }
+
+    /// A broker that went down for a moment was taken for one with another gateway of this name, for ten minutes.
+    @Test func aBrokerThatCannotBeAskedHasNoOtherGateway() async throws {
+        let isDown = Mutex(false)
+        let broker = try ScriptedBroker { packet in
+            if packet.head >> 4 == ScriptedBroker.connect {
+                return isDown.withLock(\.self) ? .close : ScriptedBroker.connack()
+            }
+            return Self.isGreeting(packet) ? ScriptedBroker.puback(packet) : .close
+        }
+        defer { broker.stop() }
+        let destination = try Self.kind(broker.port).make(Self.parts)
+        func deliver() async -> DeliveryAnswer {
+            await destination.deliver([Self.point], alone: false)
+        }
+        for _ in 0..<2 {
+            isDown.withLock { $0 = false }
+            for _ in 0..<NameRivalry.cutsMax {
+                let answer = await deliver()
+                guard case .unanswered = answer else {
+                    Issue.record("\(answer)")
+                    return
+                }
+            }
+            isDown.withLock { $0 = true }
+            #expect(await deliver() == .notSent(retryAt: nil))
+        }
+        await destination.finish()
+    }
+
+    /// ThingsBoard has no status that could be asked for: cuts held its delivery for ten minutes.
+    @Test func cutsWithoutAStatusAtTheBrokerTellOfNobody() async throws {
+        let broker = try ScriptedBroker { packet in
+            packet.head >> 4 == ScriptedBroker.connect ? ScriptedBroker.connack() : .close
+        }
+        defer { broker.stop() }
+        let destination = try Self.kind(broker.port, ["format": "thingsboard"]).make(Self.parts)
+        for _ in 0...NameRivalry.cutsMax {
+            let answer = await destination.deliver([Self.point], alone: false)
+            guard case .unanswered = answer else {
+                Issue.record("\(answer)")
+                return
+            }
         }
         await destination.finish()
     }
