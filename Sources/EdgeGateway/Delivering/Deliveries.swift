@@ -327,7 +327,7 @@ actor Deliveries {
         starts.filter { deliveries[$0.key]?.destination.showsState ?? false }
     }
 
-    /// Has them show it. None waits for another.
+    /// Has them show it at once, and returns when the slowest has: one that does not answer takes a minute.
     func show(_ state: GatewayState) async {
         let destinations = deliveries.values.map(\.destination).filter(\.showsState)
         await withDiscardingTaskGroup { group in

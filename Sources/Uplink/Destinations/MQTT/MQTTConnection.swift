@@ -187,7 +187,7 @@ final class MosquittoClient {
                 pointer, MOSQ_OPT_PROTOCOL_VERSION,
                 settings.version == .five ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311),
             cmosquitto_int_option(pointer, MOSQ_OPT_TCP_NODELAY, 1),
-        ].map(\.self)
+        ]
         if let user = settings.user {
             codes.append(cmosquitto_username_pw_set(pointer, user, settings.password?.revealed))
         }

@@ -10,7 +10,6 @@ actor MQTTDestination: Destination {
     private var stateMessages: MQTTStateMessages?
     /// The gateway's state as it was last to be shown.
     private var state: GatewayState?
-    private var isShowing = false
     /// Whether the last connection ended while the state was shown: a broker may end one for a topic that its
     /// rules forbid.
     private var showingBroke = false
@@ -61,8 +60,7 @@ actor MQTTDestination: Destination {
             return MQTTOutcome(codes: [], wasSent: false, end: end)
                 .answer(count: points.count, isAlone: alone)
         }
-        let outcome = await connection.publish(writer.messages(points, clock.read()))
-        if let end = outcome.end { connectionEnded(end) }
+        let outcome = await publish(writer.messages(points, clock.read()))
         note(outcome.firstRefusal)
         return outcome.answer(count: points.count, isAlone: alone && points.count == 1)
     }
@@ -83,9 +81,7 @@ actor MQTTDestination: Destination {
         case .success(greeted): return nil
         case .success(let number):
             opened = clock.read().uptime
-            let greeting = await connection.publish(writer.greeting())
-            if let end = greeting.end { connectionEnded(end) }
-            if let end = greeting.firstRefusal { return end }
+            if let end = await publish(writer.greeting()).firstRefusal { return end }
             greeted = number
             stateMessages?.begin()
             keep()
@@ -93,6 +89,17 @@ actor MQTTDestination: Destination {
             if !showingBroke { await publishState() }
             return nil
         }
+    }
+
+    /// Publishes messages, and notes what the broker took and why the connection ended.
+    private func publish(
+        _ messages: [MQTTMessage], isState: Bool = false
+    ) async -> MQTTOutcome {
+        let outcome = await connection.publish(messages)
+        writer.note(messages, outcome.codes)
+        // A broker may cut a connection for a topic of the state that its rules forbid.
+        if let end = outcome.end, !isState || end != .fault(.cut) { connectionEnded(end) }
+        return outcome
     }
 
     /// Notes why and after how long a connection ended.
@@ -175,11 +182,7 @@ actor MQTTDestination: Destination {
     func show(_ state: GatewayState) async {
         guard showsState else { return }
         self.state = state
-        writer.take(Dictionary(state.straps.map { ($0.id, $0.name) }) { one, _ in one })
-        // A broker that does not answer is waited for once; then it gets the newest state.
-        guard !isShowing else { return }
-        isShowing = true
-        defer { isShowing = false }
+        writer.names = Dictionary(state.straps.map { ($0.id, $0.name) }) { one, _ in one }
         let (connected, isLeftOut) = (greeted, showingBroke)
         if let end = await openOrSay() {
             partialFault = "the gateway's state is not shown: \(end.words(at: kind.address))"
@@ -190,7 +193,7 @@ actor MQTTDestination: Destination {
 
     private func publishState() async {
         guard let state, let messages = stateMessages?.messages(state) else { return }
-        let outcome = await connection.publish(messages)
+        let outcome = await publish(messages, isState: true)
         stateMessages?.note(messages, outcome.codes)
         showingBroke = outcome.end != nil
         let refused = zip(messages, outcome.codes).first { _, code in
@@ -229,7 +232,7 @@ actor MQTTDestination: Destination {
 
     func isMended(_ reason: HoldReason) async -> Bool {
         guard await openOrSay() == nil else { return false }
-        let refusal = await connection.publish(writer.probes).firstRefusal
+        let refusal = await publish(writer.probes).firstRefusal
         if refusal != nil { note(refusal) }
         return refusal == nil
     }

@@ -69,14 +69,18 @@ struct MQTTWriter: Sendable {
     /// A measurement later than this is newer than all that an earlier run of the gateway can have
     /// left at the broker; nil while the clock cannot tell.
     private var start: UTC?
-    /// The times of the newest heart rates that went out.
-    private var newest: [Int64: UTC] = [:]
-    private var described: Set<Int64> = []
+    /// The newest heart rates that went out, by topic: when they were measured, and whether the broker took them.
+    private var newest: [String: (time: UTC, isTaken: Bool)] = [:]
+    /// The descriptions that the broker has taken over this connection, by topic.
+    private var described: [String: [UInt8]] = [:]
     /// The names that people gave to the straps that are paired; nil as long as the gateway's state did not say so.
-    private var names: [Int64: String]?
+    /// Of who is not among them nothing is retained any more: samples of a strap that was forgotten may still wait.
+    var names: [Int64: String]?
 
     /// A gateway has a handful of straps; beyond this what is known of them is forgotten.
     static let sensorsMax = 64
+    /// Of each strap two, and the gateway's.
+    private static let descriptionsMax = 2 * sensorsMax + 1
     /// Seconds after which a heart rate is no longer shown as the present one: four deliveries at the
     /// usual pace.
     static let freshSeconds = 120
@@ -118,16 +122,20 @@ struct MQTTWriter: Sendable {
 
     /// The first messages of a connection. The broker may have lost what it retained.
     mutating func greeting() -> [MQTTMessage] {
-        described = []
+        described = [:]
         guard keepsState else { return [] }
         return [MQTTMessage(topic: topics.status, payload: Array("online".utf8), isRetained: true)]
     }
 
-    /// Takes over what people call the straps that are paired. Who has another name is described anew, and of who
-    /// is not among them nothing is retained any more: samples of a strap that was forgotten may still wait.
-    mutating func take(_ straps: [Int64: String]) {
-        described = described.filter { straps[$0] != nil && names?[$0] == straps[$0] }
-        names = straps
+    /// The broker answered these messages with these codes; nil where it did not.
+    mutating func note(_ messages: [MQTTMessage], _ codes: [Int?]) {
+        for (message, code) in zip(messages, codes) where message.isRetained {
+            guard let code, MQTTReason(.puback, code).meaning == .stored else { continue }
+            newest[message.topic]?.isTaken = true
+            guard MQTTTopics.isDiscovery(message.topic) else { continue }
+            if described.count >= Self.descriptionsMax { described = [:] }
+            described[message.topic] = message.payload.isEmpty ? nil : message.payload
+        }
     }
 
     private func isPaired(_ sensor: Int64) -> Bool { names.map { $0[sensor] != nil } ?? true }
@@ -166,36 +174,38 @@ struct MQTTWriter: Sendable {
         let oldest = max(start ?? now, now - .seconds(Self.freshSeconds))
         var best: [Int64: (time: UTC, point: OutgoingPoint)] = [:]
         for point in points where isPaired(point.sensorID) {
-            guard let time = point.point.heartRateTime,
-                time > max(oldest, newest[point.sensorID] ?? oldest)
-            else { continue }
+            guard let time = point.point.heartRateTime, time > oldest else { continue }
             if let known = best[point.sensorID], known.time >= time { continue }
             best[point.sensorID] = (time, point)
         }
+        let due = best.sorted { $0.key < $1.key }.compactMap { sensor, found in
+            let topic = topics.latest(sensor)
+            let before = newest[topic]
+            // What the broker did not take goes out again with its sample.
+            let isNew = before.map { $0.time < found.time || $0.time == found.time && !$0.isTaken }
+            return isNew ?? true ? (topic, found) : nil
+        }
         if newest.count >= Self.sensorsMax {
-            start = newest.values.reduce(oldest, max)
+            start = newest.values.map(\.time).reduce(oldest, max)
             newest = [:]
         }
-        return best.sorted { $0.key < $1.key }.map { sensor, found in
-            newest[sensor] = found.time
+        return due.map { topic, found in
+            newest[topic] = (found.time, false)
             var json = JSONBytes()
             json.sample(found.point, patient: patient(found.point))
-            return MQTTMessage(
-                topic: topics.latest(sensor), payload: json.bytes, isRetained: true)
+            return MQTTMessage(topic: topic, payload: json.bytes, isRetained: true)
         }
     }
 
     // MARK: - Home Assistant
 
-    private mutating func descriptions(_ points: [OutgoingPoint]) -> [MQTTMessage] {
-        var messages: [MQTTMessage] = []
-        for point in points
-        where isPaired(point.sensorID) && !described.contains(point.sensorID) {
-            if described.count >= Self.sensorsMax { described = [] }
-            described.insert(point.sensorID)
-            messages.append(description(of: point))
+    private func descriptions(_ points: [OutgoingPoint]) -> [MQTTMessage] {
+        var told: Set<Int64> = []
+        return points.compactMap { point in
+            guard isPaired(point.sensorID), told.insert(point.sensorID).inserted else { return nil }
+            let message = description(of: point)
+            return described[message.topic] == message.payload ? nil : message
         }
-        return messages
     }
 
     private func description(of point: OutgoingPoint) -> MQTTMessage {

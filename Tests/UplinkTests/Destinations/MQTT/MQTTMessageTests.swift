@@ -167,11 +167,16 @@ import Testing
     @Test func theLatestHeartRateNeverGoesBackInTime() {
         var writer = Self.writer()
         writer.begin(Self.reading(after: -10))
+        let newest = writer.messages([Self.rate(74, after: 2)], Self.reading(after: 3))
+        #expect(Self.latest(newest) == ["3: 74"])
+        #expect(
+            Self.latest(writer.messages([Self.rate(73, after: 1)], Self.reading(after: 3))) == [])
+        // What the broker did not take goes out again.
+        writer.note(newest, newest.map { $0.isRetained ? 135 : 0 })
         #expect(
             Self.latest(writer.messages([Self.rate(74, after: 2)], Self.reading(after: 3)))
                 == ["3: 74"])
-        #expect(
-            Self.latest(writer.messages([Self.rate(73, after: 1)], Self.reading(after: 3))) == [])
+        writer.note(newest, newest.map { _ in 0 })
         #expect(
             Self.latest(writer.messages([Self.rate(74, after: 2)], Self.reading(after: 3))) == [])
         #expect(
@@ -283,15 +288,30 @@ import Testing
         #expect(!everything.contains("40001"))
     }
 
-    @Test func aDescriptionGoesOutOnceAConnection() {
+    /// One that the rules refused did not go out again before the next connection.
+    @Test func aDescriptionGoesOutUntilTheBrokerHasItAndOnceAConnection() {
         var writer = Self.writer(discovery: true)
-        func count(_ messages: [MQTTMessage]) -> Int {
-            messages.count { $0.topic.hasPrefix("homeassistant/") }
+        func count(answeredWith code: Int?) -> Int {
+            let messages = writer.messages([Self.rate(72), Self.rate(73)], Self.reading())
+            writer.note(messages, messages.map { _ in code })
+            return messages.count { $0.topic.hasPrefix("homeassistant/") }
         }
-        #expect(count(writer.messages([Self.rate(72)], Self.reading())) == 1)
-        #expect(count(writer.messages([Self.rate(73)], Self.reading())) == 0)
+        #expect(count(answeredWith: 135) == 1)
+        #expect(count(answeredWith: nil) == 1)
+        #expect(count(answeredWith: 0) == 1)
+        #expect(count(answeredWith: 0) == 0)
         _ = writer.greeting()
-        #expect(count(writer.messages([Self.rate(74)], Self.reading())) == 1)
+        #expect(count(answeredWith: 0) == 1)
+    }
+
+    @Test func aStrapThatWasForgottenIsDescribedAnewWhenItIsPairedAgain() {
+        var writer = Self.writer(discovery: true)
+        let first = writer.messages([Self.rate(72)], Self.reading())
+        writer.note(first, first.map { _ in 0 })
+        let removals = MQTTStateMessages.removals([writer.topics.discovery(3)])
+        writer.note(removals, [0])
+        let again = writer.messages([Self.rate(73)], Self.reading())
+        #expect(again.first?.topic == writer.topics.discovery(3))
     }
 
     @Test func aStrapThatWasForgottenDoesNotComeBackWithTheSamplesThatStillWait() {
@@ -304,7 +324,7 @@ import Testing
         let sample = "edge-gateway/ward/sensor/3/heart-rate"
         writer.begin(Self.reading())
         #expect(topics(3).contains(sample))
-        writer.take([4: "Bed 8"])
+        writer.names = [4: "Bed 8"]
         _ = writer.greeting()
         #expect(topics(3) == [sample])
         #expect(topics(4).first == "homeassistant/sensor/edge-gateway_ward_4/config")
@@ -314,17 +334,18 @@ import Testing
         var writer = Self.writer(discovery: true)
         func name() throws -> String? {
             let messages = writer.messages([Self.rate(72)], Self.reading())
+            writer.note(messages, messages.map { _ in 0 })
             guard let found = messages.first(where: { $0.topic.hasPrefix("homeassistant/") })
             else { return nil }
             let json = try JSONSerialization.jsonObject(with: Data(found.payload))
             return ((json as? [String: Any])?["device"] as? [String: Any])?["name"] as? String
         }
         #expect(try name() == "ward strap 3")
-        writer.take([3: "Bed 7"])
+        writer.names = [3: "Bed 7"]
         #expect(try name() == "ward Bed 7")
-        writer.take([3: "Bed 7"])
+        writer.names = [3: "Bed 7"]
         #expect(try name() == nil)
-        writer.take([3: "Bed 9"])
+        writer.names = [3: "Bed 9"]
         #expect(try name() == "ward Bed 9")
     }
 
