@@ -50,7 +50,8 @@ enum RelayFixture {
         RelaySettings(
             servers: try #require(ServerAddress.list(await cluster.addresses, .nats)), key: key,
             network: network(cluster), origin: try #require(Origin(exchange.baseURL)),
-            practitionerKey: Secret(practitionerKey), curl: CurlSettings(), device: "70007",
+            practitionerKey: try PractitionerKeyFile(practitionerKey), curl: CurlSettings(),
+            device: "70007",
             code: .omhHeartRate, identifierSystem: "urn:edge-gateway:sample", workers: workers)
     }
 

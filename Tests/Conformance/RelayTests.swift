@@ -175,6 +175,38 @@ import Testing
         }
     }
 
+    /// The reading of all gateways' requests waited for the answer.
+    @Test func aQuestionAboutTheExchangesHealthHoldsUpNoRequest() async throws {
+        try await Self.with { cluster, keys in
+            let exchange = try await RelayFixture.exchange(patients: 1)
+            await exchange.inject(.silence, on: [.health], for: .untilCleared)
+            let patient = RelayFixture.patient(0)
+            let settings = try await RelayFixture.settings(
+                cluster, exchange, try #require(keys["relay"]), workers: 1)
+            try await RelayFixture.withRelay(settings, RelayTable("gw2 \(patient)")) { relay in
+                let (first, second) = (
+                    try await RelayFixture.destination(cluster, "gw1", try #require(keys["gw1"])),
+                    try await RelayFixture.destination(cluster, "gw2", try #require(keys["gw2"]))
+                )
+                async let isHealthy = first.isHealthy()
+                while await !exchange.requests.contains(where: { $0.route == .health }) {
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                let points = RelayFixture.points(5, patient: patient)
+                #expect(
+                    await second.deliver(points, alone: false)
+                        == .entries(points.map { _ in RelayFixture.stored }))
+                #expect(await relay.facts.requests == 2)
+                // It ends the question as well.
+                await exchange.stop()
+                let wasHealthy = await isHealthy
+                #expect(!wasHealthy)
+                await first.finish()
+                await second.finish()
+            }
+        }
+    }
+
     @Test func aDeviceThatWasReplacedIsForgottenByAllWorkers() async throws {
         try await Self.with { cluster, keys in
             var seed = ExchangeSeed.withPatients(1)

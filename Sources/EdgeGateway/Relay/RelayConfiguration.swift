@@ -114,13 +114,13 @@ struct RelayConfiguration: Sendable {
 
     private static func practitionerKey(
         _ file: RelayFile, _ mistakes: inout FileMistakes
-    ) -> Secret? {
+    ) -> PractitionerKeyFile? {
         let name = "exchange.key_file"
         guard let path = file.path(name, credential: keyCredential, &mistakes) else { return nil }
         do {
             let text = try secret(inFile: path)
             do {
-                return try PractitionerKeyFile(text).key
+                return try PractitionerKeyFile(text)
             } catch {
                 mistakes.add(
                     line: file.line(name), "\(name): \(error)",

@@ -23,15 +23,8 @@ extension Relay {
                 if let until, !isEnding { wake(at: until) }
                 return
             case .send(let jobs):
-                guard let worker = idle.popLast() else {
-                    // There are as many workers as the batcher counts, unless the key is malformed.
-                    batcher.finished(jobs, took: nil)
-                    for job in jobs {
-                        guard let one = pending.removeValue(forKey: job.id) else { continue }
-                        await answer(one.reply, .held(.enrollAgain, retryAt: nil))
-                    }
-                    continue
-                }
+                // There are as many workers as the batcher counts.
+                let worker = idle.removeLast()
                 Task {
                     let took = await send(jobs, by: workers[worker])
                     idle.append(worker)

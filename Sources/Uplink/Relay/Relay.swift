@@ -1,5 +1,4 @@
 import Basics
-import Foundation
 import Logging
 import OfflineQueue
 
@@ -28,11 +27,13 @@ public actor Relay {
     private let table: @Sendable () async -> RelayTable
     let clock: any GatewayClock
     let logger: Logger
-    private let tokens: RenewingTokens?
+    private let tokens: RenewingTokens
     var batcher: RelayBatcher
     /// A worker each: an exchange's client with a connection of its own.
-    var workers: [ExchangeDestination] = []
-    var idle: [Int] = []
+    let workers: [ExchangeDestination]
+    var idle: [Int]
+    /// One more, which no bundle waits for: it asks for the exchange's health.
+    private let asker: ExchangeDestination?
     var pending: [Int: Pending] = [:]
     private var lastJob = 0
     var numbers: RelayFacts
@@ -41,6 +42,8 @@ public actor Relay {
     var isEnding = false
     var emptied: CheckedContinuation<Void, Never>?
     private var health: (isWell: Bool, at: Uptime)?
+    /// The question about it that is under way.
+    private var question: Task<Void, Never>?
 
     /// The subject that gateways send to: this and their name.
     static let subject = "heart-rate"
@@ -75,38 +78,27 @@ public actor Relay {
             NATSSettings(
                 servers: settings.servers, name: "edge-gateway relay", key: settings.key,
                 inbox: "\(Self.inbox).relay", network: settings.network))
-        tokens = Self.record(settings).map { record in
-            let transport = CurlTransport(settings.curl)
-            return RenewingTokens(record: record, clock: clock, logger: logger) { _ in
-                // Nothing to keep: the key brings the next token.
-            } issuer: {
-                GrantClient(transport: transport, origin: $0.origin, clock: clock)
-            }
-        }
-        guard let tokens else { return }
-        let terms = Self.terms(settings)
-        for _ in 0..<max(1, settings.workers) {
-            guard
-                let worker = ExchangeDestination(
-                    terms: terms, tokens: tokens, transport: CurlTransport(settings.curl),
-                    clock: clock, logger: logger)
-            else { continue }
-            idle.append(workers.count)
-            workers.append(worker)
-        }
-    }
-
-    /// Nil if the key is malformed.
-    private static func record(_ settings: RelaySettings) -> TokenRecord? {
-        guard let data = Data(base64Encoded: settings.practitionerKey.revealed),
-            let text = String(data: data, encoding: .utf8), let colon = text.firstIndex(of: ":")
-        else { return nil }
-        let clientID = String(text[..<colon])
-        return TokenRecord(
-            origin: settings.origin, clientID: clientID,
-            credential: .practitionerKey(
-                clientID: clientID, secret: Secret(String(text[text.index(after: colon)...]))),
+        let key = settings.practitionerKey
+        let record = TokenRecord(
+            origin: settings.origin, clientID: key.clientID,
+            credential: .practitionerKey(clientID: key.clientID, secret: key.clientSecret),
             pair: .spent)
+        let transport = CurlTransport(settings.curl)
+        let tokens = RenewingTokens(record: record, clock: clock, logger: logger) { _ in
+            // Nothing to keep: the key brings the next token.
+        } issuer: {
+            GrantClient(transport: transport, origin: $0.origin, clock: clock)
+        }
+        let terms = Self.terms(settings)
+        func worker() -> ExchangeDestination? {
+            ExchangeDestination(
+                terms: terms, tokens: tokens, transport: CurlTransport(settings.curl), clock: clock,
+                logger: logger)
+        }
+        self.tokens = tokens
+        workers = (0..<max(1, settings.workers)).compactMap { _ in worker() }
+        idle = Array(workers.indices)
+        asker = worker()
     }
 
     private static func terms(_ settings: RelaySettings) -> EnrollmentTerms {
@@ -166,7 +158,7 @@ public actor Relay {
         await reading.value
         await end()
         await connection.close()
-        await tokens?.finish()
+        await tokens.finish()
     }
 
     /// Ends the connection when what it brings can be of any age. What the next one brings is younger than itself.
@@ -217,6 +209,7 @@ public actor Relay {
         isEnding = true
         alarm?.cancel()
         for job in batcher.drain() { await turnAway(job.id) }
+        await question?.value
         guard !pending.isEmpty else { return }
         await withCheckedContinuation { emptied = $0 }
     }
@@ -242,8 +235,7 @@ public actor Relay {
             return await answer(
                 reply, isOther ? .held(.requestRefused, retryAt: nil) : .malformed)
         }
-        guard !isEnding else { return await answer(reply, .throttled(retryAfter: Self.soon)) }
-        guard !request.points.isEmpty else { return await answer(reply, healthAnswer()) }
+        guard !request.points.isEmpty else { return await answerHealth(reply) }
         numbers.points += request.points.count
         let table = await table()
         var mine = Pending(points: [], known: [], reply: reply)
@@ -285,17 +277,23 @@ public actor Relay {
         }
     }
 
-    private func healthAnswer() async -> DeliveryAnswer {
-        guard let worker = workers.first else { return .held(.enrollAgain, retryAt: nil) }
+    /// Says whether the exchange works. It is asked in a task of its own, so that no request waits for that; who wants to
+    /// know meanwhile gets the answer before.
+    private func answerHealth(_ reply: String) async {
         let now = clock.read().uptime
-        if let health, now - health.at < Self.healthAge {
-            return health.isWell ? .entries([]) : .unclear("exchange")
+        if question != nil || health.map({ now - $0.at < Self.healthAge }) ?? false {
+            return await answer(reply, healthAnswer)
         }
-        // Others that ask meanwhile get the old answer.
-        health = (health?.isWell ?? true, now)
-        let isWell = await worker.isHealthy()
-        health = (isWell, clock.read().uptime)
-        return isWell ? .entries([]) : .unclear("exchange")
+        question = Task {
+            let isWell = await asker?.isHealthy() ?? false
+            health = (isWell, clock.read().uptime)
+            await answer(reply, healthAnswer)
+            question = nil
+        }
+    }
+
+    private var healthAnswer: DeliveryAnswer {
+        health?.isWell ?? true ? .entries([]) : .unclear("exchange")
     }
 
     func answer(_ reply: String, _ answer: DeliveryAnswer) async {

@@ -8,8 +8,8 @@ public struct RelaySettings: Sendable {
     public var network: CurlSettings
     /// The exchange.
     public var origin: Origin
-    /// The practitioner's key there, the base64 of `client id:client secret`.
-    public var practitionerKey: Secret
+    /// The practitioner's key there.
+    public var practitionerKey: PractitionerKeyFile
     /// How the exchange is reached.
     public var curl: CurlSettings
     /// The device that data are attributed to; nil where the exchange leaves no choice.
@@ -24,7 +24,8 @@ public struct RelaySettings: Sendable {
     /// Does not check the keys: a wrong one shows when it is used.
     public init(
         servers: [ServerAddress], key: NKey, network: CurlSettings, origin: Origin,
-        practitionerKey: Secret, curl: CurlSettings, device: String?, code: ObservationCode?,
+        practitionerKey: PractitionerKeyFile, curl: CurlSettings, device: String?,
+        code: ObservationCode?,
         identifierSystem: String, workers: Int
     ) {
         self.servers = servers

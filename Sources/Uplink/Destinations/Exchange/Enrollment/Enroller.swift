@@ -84,12 +84,7 @@ public struct Enroller: Sendable {
         practitionerKey: Secret, at origin: Origin
     ) async throws(EnrollFault) -> Enrolled {
         let text = practitionerKey.revealed.trimmingCharacters(in: .whitespacesAndNewlines)
-        guard let data = Data(base64Encoded: text),
-            let decoded = String(data: data, encoding: .utf8),
-            let colon = decoded.firstIndex(of: ":"), colon > decoded.startIndex
-        else { throw .keyRefused }
-        let clientID = String(decoded[..<colon])
-        let secret = Secret(String(decoded[decoded.index(after: colon)...]))
+        guard let (clientID, secret) = PractitionerKeyFile.parts(text) else { throw .keyRefused }
         let reader = ExchangeReader(transport: transport, origin: origin)
         guard
             let fhirBase = try await translating({ () throws(ExchangeReader.Fault) in

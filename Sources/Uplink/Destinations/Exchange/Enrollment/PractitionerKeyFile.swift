@@ -19,6 +19,9 @@ public struct PractitionerKeyFile: Sendable {
 
     /// The key.
     public let key: Secret
+    /// What is in the key.
+    let clientID: String
+    let clientSecret: Secret
     /// The exchange's address, if the file names it.
     public let exchange: String?
 
@@ -27,7 +30,7 @@ public struct PractitionerKeyFile: Sendable {
         let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
         guard text.utf8.count <= Self.lengthMax else { throw .tooLong }
         let members: [String: String]
-        if Self.isKey(text) {
+        if Self.parts(text) != nil {
             members = ["key": text]
         } else if text.hasPrefix("{") {
             let answer = try? JSONDecoder().decode(Answer.self, from: Data(text.utf8))
@@ -36,8 +39,9 @@ public struct PractitionerKeyFile: Sendable {
             members = Self.lines(text)
         }
         guard let found = members["key"] else { throw .noKey }
-        guard Self.isKey(found) else { throw .notAKey }
+        guard let parts = Self.parts(found) else { throw .notAKey }
         key = Secret(found)
+        (clientID, clientSecret) = parts
         exchange = members["exchange"]
     }
 
@@ -60,11 +64,13 @@ public struct PractitionerKeyFile: Sendable {
         return members
     }
 
-    private static func isKey(_ text: String) -> Bool {
-        guard let data = Data(base64Encoded: text),
+    /// Client id and secret of a key; nil if it is none.
+    static func parts(_ key: String) -> (clientID: String, secret: Secret)? {
+        guard let data = Data(base64Encoded: key),
             let pair = String(data: data, encoding: .utf8), let colon = pair.firstIndex(of: ":")
-        else { return false }
-        return colon > pair.startIndex && pair.index(after: colon) < pair.endIndex
+        else { return nil }
+        let (id, secret) = (pair[..<colon], pair[pair.index(after: colon)...])
+        return id.isEmpty || secret.isEmpty ? nil : (String(id), Secret(String(secret)))
     }
 }
 
