@@ -35,8 +35,6 @@ public final class AppendFile {
 
     private let descriptor: Int32
     private let failing: (Step) -> Int32
-    /// How many bytes it has.
-    private(set) var length: off_t = 0
     /// When its last line was written; before it is written for the first time, when it was opened.
     private(set) var written = UTC.epoch
 
@@ -54,13 +52,12 @@ public final class AppendFile {
             Glibc.open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         }
         try step(.lock) { flock(descriptor, LOCK_EX | LOCK_NB) }
-        var status = stat()
-        try step(.read) { fstat(descriptor, &status) }
+        let status = try status()
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw Fault(step: .recognize, errno: EINVAL)
         }
-        length = status.st_size
-        let whole = try wholeLinesEnd()
+        let length = status.st_size
+        let whole = try wholeLinesEnd(before: length)
         for start in [0, whole] {
             let line = try read(from: start, to: min(start + off_t(Self.lineStart.count), length))
             guard Self.lineStart.starts(with: line) else {
@@ -82,6 +79,15 @@ public final class AppendFile {
         close(descriptor)
     }
 
+    /// How many bytes it has now: another program may have emptied it.
+    var length: off_t { get throws(Fault) { try status().st_size } }
+
+    private func status() throws(Fault) -> stat {
+        var status = stat()
+        try step(.read) { fstat(descriptor, &status) }
+        return status
+    }
+
     /// Whether `path` still leads to this file: another program may have moved it away.
     func isStill(at path: String) -> Bool {
         var here = stat()
@@ -92,8 +98,9 @@ public final class AppendFile {
 
     /// The last lines of the file, without the first one of them, which may have been cut.
     func tailLines() throws(Fault) -> [ArraySlice<UInt8>] {
-        Self.lines(
-            try read(from: max(length - off_t(Self.tailBytes), 0)), isCut: length > Self.tailBytes)
+        let length = try length
+        let start = max(length - off_t(Self.tailBytes), 0)
+        return Self.lines(try read(from: start, to: length), isCut: start > 0)
     }
 
     /// The same of a file that is not written any more, which stays as it is; nil if it cannot be read.
@@ -115,6 +122,7 @@ public final class AppendFile {
 
     /// Appends lines at `now`. When this throws, the file is as before, or must be opened anew.
     func append(_ lines: [UInt8], at now: UTC) throws(Fault) {
+        let before = try length
         do {
             var written = 0
             while written < lines.count {
@@ -129,10 +137,9 @@ public final class AppendFile {
         } catch {
             // Linux forgets what it could not write: what is not known to be on the disk must not
             // be found there later and taken for delivered.
-            try? truncate(to: length)
+            try? truncate(to: before)
             throw error
         }
-        length += off_t(lines.count)
         written = now
     }
 
@@ -142,7 +149,7 @@ public final class AppendFile {
         try Self.syncDirectory(of: path, failing)
     }
 
-    private func wholeLinesEnd() throws(Fault) -> off_t {
+    private func wholeLinesEnd(before length: off_t) throws(Fault) -> off_t {
         var start = length
         while start > 0 {
             let end = start
@@ -155,11 +162,10 @@ public final class AppendFile {
 
     private func truncate(to end: off_t) throws(Fault) {
         try step(.truncate) { ftruncate(descriptor, end) }
-        length = end
     }
 
-    private func read(from start: off_t, to end: off_t? = nil) throws(Fault) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: Int((end ?? length) - start))
+    private func read(from start: off_t, to end: off_t) throws(Fault) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: Int(end - start))
         var count = 0
         while count < bytes.count {
             let got = try Self.run(.read, failing) {

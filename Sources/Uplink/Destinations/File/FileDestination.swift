@@ -84,7 +84,8 @@ public actor FileDestination: Destination {
             if lines.count > 0 {
                 let now = clock.read().wall
                 let isDue = rotation.isDue(
-                    length: Int64(file.length), written: file.written, adding: lines.bytes.count,
+                    length: Int64(try file.length), written: file.written,
+                    adding: lines.bytes.count,
                     now: now)
                 if isDue { file = try rotate(file, now) }
                 try file.append(lines.bytes, at: now)

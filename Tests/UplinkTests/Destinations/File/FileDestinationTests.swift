@@ -148,6 +148,25 @@ import Testing
                 == Array(repeating: .stored, count: 5))
     }
 
+    /// As long as before it was emptied it became, of zeros, and was no file of data points any more.
+    @Test func aFileThatAnotherProgramEmptiesIsLeftEmptyByAFailedAppend() async throws {
+        let scratch = try Scratch()
+        let path = scratch.path + "/points.ndjson"
+        let isFailing = Box(false)
+        let file = FileDestination(path: path) { $0 == .sync && isFailing.now ? ENOSPC : 0 }
+        _ = await file.deliver(Self.points(0..<5), alone: false)
+        #expect(truncate(path, 0) == 0)
+        isFailing.set(true)
+        #expect(
+            await file.deliver(Self.points(5..<8), alone: false) == .notSent(retryAt: nil))
+        #expect(try Data(contentsOf: URL(filePath: path)).isEmpty)
+        isFailing.set(false)
+        #expect(
+            Self.verdicts(await file.deliver(Self.points(5..<8), alone: false))
+                == Array(repeating: .stored, count: 3))
+        #expect(try Self.identifiers(path) == (5..<8).map(Self.identifier))
+    }
+
     @Test(arguments: [
         "{\"a\": 1}", "name,rate\nAda,72", "{\"patient\":\"1\"}\nsomething", "{\"patients\"",
     ])
