@@ -93,8 +93,11 @@ actor FirebaseDestination: Destination {
         isSharing = nil
         shareDue = clock.read().uptime + Self.sharePause
         let cause = "publish deploy/firebase/database.rules.json as the database's rules"
-        partialFault =
-            endsAnother ? "the old link still works: \(cause)" : "nothing is shared: \(cause)"
+        let what =
+            endsAnother
+            ? "the old link still works"
+            : kind.share == nil ? "an old link may still work" : "nothing is shared"
+        partialFault = "\(what): \(cause)"
     }
 
     func begin() async { await settleShare() }
@@ -105,8 +108,8 @@ actor FirebaseDestination: Destination {
         let hasShare: Bool
         switch await settle(share: nil) {
         case .settled: hasShare = false
-        case .refused(let endsAnother): hasShare = endsAnother
-        case .unclear: hasShare = kind.share != nil
+        case .refused(endsAnother: true): hasShare = true
+        case .refused, .unclear: hasShare = kind.share != nil
         }
         guard hasShare else { return nil }
         return "the link to the shared heart rate may still work: \(fault ?? "no answer")"
@@ -137,7 +140,12 @@ actor FirebaseDestination: Destination {
         let noted = await send(renews: false) { user in
             self.request(.get, "/users/\(user)/gateway/share.json")
         }
-        guard case .answered(let answer, .stored) = noted else { return .unclear }
+        let answer: HTTPAnswer
+        switch noted {
+        case .answered(let read, .stored): answer = read
+        case .answered(_, .held): return .refused(endsAnother: false)
+        case .answered, .stopped: return .unclear
+        }
         let before = FirebaseDocuments.share(noted: answer.body)
         if before == wanted { return .settled }
         let sent = await send(renews: false) { user in

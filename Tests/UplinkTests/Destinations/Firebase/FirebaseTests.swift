@@ -201,6 +201,24 @@ private final class ScriptedFirebase: Sendable {
         #expect(firebase.asked("PATCH") == before + 1, "not tried with each batch")
     }
 
+    /// Nothing said why nothing was shared, and each batch asked anew.
+    @Test(arguments: [(Self.id, "nothing is shared"), (nil, "an old link may still work")])
+    func rulesThatDoNotLetTheNoteOfTheShareBeReadAreNamed(share: String?, words: String)
+        async throws
+    {
+        let firebase = ScriptedFirebase()
+        firebase.state.change { $0.refused = ["GET"] }
+        let destination = try Self.destination(firebase, share: share)
+        for second in 0..<2 {
+            let answer = await destination.deliver([Self.point(72, after: second)], alone: false)
+            #expect(answer == Self.stored)
+        }
+        let fault = await destination.partialFault ?? ""
+        #expect(fault.hasPrefix(words) && fault.contains("database.rules.json"), "\(fault)")
+        #expect(firebase.asked("GET") == 1)
+        #expect(await destination.fault == nil)
+    }
+
     @Test func aLinkThatCannotBeEndedIsSaidToWork() async throws {
         let firebase = ScriptedFirebase()
         firebase.state.change {
