@@ -66,7 +66,10 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     /// The remedy, for a person, one line.
     public var remedy: String { row.remedy }
 
-    /// The straps or deliveries whose silence the item explains; nil for an item that stops no heartbeat.
+    /// Whether it keeps what straps send now from the store or from a destination. Each error does whose row does not
+    /// say otherwise: of a name that is forgotten here the sign of life stays out, and is not given falsely.
+    var stopsHeartbeats: Bool { row.stopsHeartbeats }
+    /// The straps or deliveries whose silence the item explains; nil for an item that explains none.
     var explains: Explanation? { row.explains }
 
     /// The effects that an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
@@ -77,15 +80,17 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         var meaning: String
         var remedy: String
         var explains: Explanation?
+        var stopsHeartbeats: Bool
 
         init(
             _ severity: Severity, _ meaning: String, _ remedy: String,
-            explains: Explanation? = nil
+            explains: Explanation? = nil, stopsHeartbeats: Bool? = nil
         ) {
             self.severity = severity
             self.meaning = meaning
             self.remedy = remedy
             self.explains = explains
+            self.stopsHeartbeats = stopsHeartbeats ?? (severity == .error)
         }
     }
 
@@ -134,7 +139,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "an adapter has heard no Bluetooth device at all for minutes, though it was "
                     + "listening; the gateway power-cycles it up to 4 times an hour",
                 "plug the adapter in again, or restart the machine; a USB adapter on an extension "
-                    + "lead hangs less often")
+                    + "lead hangs less often",
+                stopsHeartbeats: false)
         case .adapterFull:
             Row(
                 .error, "an adapter carries as many links as it can; a strap waits for a place",
@@ -254,15 +260,18 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error,
                 "the store that was here is gone; the samples that waited in it are not delivered",
                 "put the file back from a copy or another card; edge-gateway queue acknowledge "
-                    + "ends the item")
+                    + "ends the item",
+                stopsHeartbeats: false)
         case .storeDamaged:
             Row(
                 .error, "rows of the store fail their checksum",
-                "replace the card soon; edge-gateway queue verify lists what is damaged")
+                "replace the card soon; edge-gateway queue verify lists what is damaged",
+                stopsHeartbeats: false)
         case .storeSalvaged:
             Row(
                 .error, "the store was broken; a new one has everything that could be read",
-                "replace the card; edge-gateway queue acknowledge ends the item")
+                "replace the card; edge-gateway queue acknowledge ends the item",
+                stopsHeartbeats: false)
         case .registryUnwritten:
             Row(
                 .warning,
@@ -286,7 +295,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "samples were refused or dropped since a person last looked: the store was full or "
                     + "could not be written, or a destination could not take them in time",
                 "edge-gateway queue status counts them by reason; edge-gateway queue acknowledge "
-                    + "ends the item")
+                    + "ends the item",
+                stopsHeartbeats: false)
         // Deliveries and services.
         case .enrollAgain:
             Row(
@@ -335,7 +345,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .deadLetters:
             Row(
                 .error, "a destination refused samples for good",
-                "edge-gateway queue dead list says why; please report it")
+                "edge-gateway queue dead list says why; please report it",
+                stopsHeartbeats: false)
         case .notEnrolled:
             Row(
                 .error, "a strap records, or recorded, without an enrollment; samples are held",

@@ -129,7 +129,8 @@ extension HealthRules {
             guard held.hold.cause != .consent else {
                 return HealthCondition(
                     .consentMissing, subject: subject, strap: held.strap,
-                    message: "\(held.label): \(patient) has not consented to heart rate; \(kept)")
+                    message: "\(held.label): \(patient) has not consented to heart rate; \(kept)",
+                    stopsHeartbeats: held.isWorn)
             }
             return HealthCondition(
                 .patientHeld, subject: subject, strap: held.strap,
@@ -138,7 +139,8 @@ extension HealthRules {
                 advice: delivery.kind != .destination && held.hold.cause == .access
                     ? "the patient must share an organization with the practitioner; see "
                         + "docs/operate/operations.md, \"Why a delivery is held\""
-                    : held.hold.remedy)
+                    : held.hold.remedy,
+                stopsHeartbeats: held.isWorn)
         }
     }
 
@@ -177,7 +179,8 @@ extension HealthRules {
                         + "paired for somebody else",
                     advice: "edge-gateway queue assign lists them, and gives them to an "
                         + "enrollment; without one, run edge-gateway enroll LINK first; if "
-                        + "somebody only tried the strap: edge-gateway queue discard"))
+                        + "somebody only tried the strap: edge-gateway queue discard",
+                    stopsHeartbeats: false))
         }
         return found
     }

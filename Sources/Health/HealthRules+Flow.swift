@@ -14,17 +14,9 @@ extension HealthRules {
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
     static let stalledMax = Duration.seconds(600)
 
-    /// A Boolean value that indicates whether every strap's heartbeats reach their destinations: no item of an
-    /// end-to-end rule holds, and none that explains why such an item is left out.
+    /// A Boolean value that indicates whether what straps send now reaches the store and every destination.
     public static func heartbeatsFlow(_ conditions: [HealthCondition]) -> Bool {
-        !conditions.contains { condition in
-            switch condition.name {
-            case .strapSilent, .strapIntermittent, .noHeartRate, .strapNotStored, .storeStalled,
-                .deliveryStalled:
-                true
-            default: condition.name.explains != nil
-            }
-        }
+        !conditions.contains(where: \.stopsHeartbeats)
     }
 
     /// The end-to-end rules: items for straps and deliveries whose heartbeats do not arrive, whatever the reason. A

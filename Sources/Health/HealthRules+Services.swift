@@ -5,7 +5,8 @@ extension HealthRules {
         let whole = HealthCondition(
             .boardChanged,
             message: "the gateway's store was on another board before; if its memory card was "
-                + "copied, two gateways have one name")
+                + "copied, two gateways have one name",
+            stopsHeartbeats: false)
         return [whole]
             + snapshot.deliveries.filter(\.waitsForBoard).map { delivery in
                 HealthCondition(

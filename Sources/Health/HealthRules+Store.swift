@@ -55,7 +55,11 @@ extension HealthRules {
                     .samplesLost,
                     message: "samples were lost: \(counts.joined(separator: ", "))"))
         }
-        if let doubt = snapshot.clockDoubt { found.append(untrusted(doubt)) }
+        if let doubt = snapshot.clockDoubt {
+            var untrusted = untrusted(doubt)
+            untrusted.stopsHeartbeats = !store.givesTimes
+            found.append(untrusted)
+        }
         if let step = snapshot.clockStep {
             let (size, isBack) = step.size < .zero ? (.zero - step.size, true) : (step.size, false)
             found.append(
@@ -71,7 +75,8 @@ extension HealthRules {
                     .clockUnknown,
                     message:
                         "\(store.clockUnknown.counted("sample is", "samples are")) held: the clock of the boot that "
-                        + "recorded them was never trusted, or has jumped to another date"))
+                        + "recorded them was never trusted, or has jumped to another date",
+                    stopsHeartbeats: !store.givesTimes))
         }
         return found
     }

@@ -35,11 +35,13 @@ public struct HealthCondition: Sendable, Equatable {
     public var message: String
     /// The remedy, one line.
     public var advice: String
+    /// Whether it keeps what straps send now from the store or from a destination.
+    public var stopsHeartbeats: Bool
 
-    /// Makes a condition. Without `advice` it has the name's own remedy.
+    /// Makes a condition. Without `advice` and `stopsHeartbeats` it has those of its name.
     public init(
         _ name: HealthName, subject: String = "", strap: Int64? = nil, deliveries: [String] = [],
-        message: String, advice: String? = nil
+        message: String, advice: String? = nil, stopsHeartbeats: Bool? = nil
     ) {
         self.name = name
         self.subject = subject
@@ -47,6 +49,7 @@ public struct HealthCondition: Sendable, Equatable {
         self.deliveries = deliveries
         self.message = message
         self.advice = advice ?? name.remedy
+        self.stopsHeartbeats = stopsHeartbeats ?? name.stopsHeartbeats
     }
 
     /// About a strap: a command in the remedy can be copied, the strap's address is in it.

@@ -165,6 +165,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var notEnrolledEnded = 0
         /// Samples of earlier boots held because the clock of their boot was never trusted.
         public var clockUnknown = 0
+        /// Whether a sample that comes now has a time; without one it is held.
+        public var givesTimes = true
         /// Samples that were lost and nobody has acknowledged, by reason.
         public var lost: [String: Int] = [:]
 

@@ -197,6 +197,7 @@ extension HealthSnapshot.Store {
         buffered = health.buffered
         refused = health.refused
         damagedRows = health.damagedRows
+        givesTimes = health.givesTimes
         missing = health.missing.map {
             "a store that was here is missing: \($0.detail)"
                 + ($0.isCarried ? "; all of it was carried into new files" : "")

@@ -440,6 +440,12 @@ import Testing
         if name.explains != nil { #expect(!flows) }
     }
 
+    /// The sign of life was given while every sample was held, for want of a time, of a patient or of a store.
+    @Test(arguments: [HealthName.patientHeld, .notEnrolled, .storeUnreadable, .clockUntrusted])
+    func whatHoldsEverySampleEndsTheSignOfLife(name: HealthName) {
+        #expect(!HealthRules.heartbeatsFlow([HealthCondition(name, message: "")]))
+    }
+
     @Test func heartbeatsDoNotFlowFromASilentStrapOrToAnExchangeThatHoldsThem() throws {
         #expect(HealthRules.heartbeatsFlow([]))
         for name in [HealthName.strapSilent, .deliveryStalled, .bluetoothdAbsent, .deliveryHeld] {

@@ -204,6 +204,46 @@ import Testing
         #expect(!one.message.isEmpty && !one.advice.isEmpty)
     }
 
+    /// An item of samples of before, which stays until a person acts, would keep the sign of life away for weeks.
+    @Test func onlyWhatKeepsTheSamplesOfNowEndsTheSignOfLife() {
+        func flows(_ change: (inout HealthSnapshot) -> Void) -> Bool {
+            let conditions = HealthRules.conditions(of: Self.snapshot(change))
+            #expect(!conditions.isEmpty)
+            return HealthRules.heartbeatsFlow(conditions)
+        }
+        for isNow in [true, false] {
+            #expect(
+                flows {
+                    $0.clockDoubt = .unsynchronised
+                    $0.store.givesTimes = !isNow
+                } == !isNow)
+            #expect(
+                flows {
+                    $0.store.clockUnknown = 5
+                    $0.store.givesTimes = !isNow
+                } == !isNow)
+            #expect(
+                flows {
+                    $0.store.notEnrolled = 5
+                    $0.store.notEnrolledEnded = isNow ? 0 : 5
+                } == !isNow)
+            for cause in [HealthSnapshot.Delivery.Hold.Cause.access, .consent] {
+                let hold = Self.hold("held", cause: cause)
+                #expect(
+                    flows {
+                        $0.deliveries[0].heldStraps = [
+                            .init(strap: 1, label: "Ada", isWorn: isNow, hold: hold)
+                        ]
+                    } == !isNow)
+            }
+            #expect(
+                flows {
+                    $0.isOtherBoard = true
+                    $0.deliveries[0].waitsForBoard = isNow
+                } == !isNow)
+        }
+    }
+
     /// Names without a rule here are judged elsewhere, or are not judged at all.
     @Test func everyNameHasARule() {
         let judged = Set(Self.rows.map(\.name))

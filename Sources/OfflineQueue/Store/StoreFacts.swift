@@ -28,6 +28,8 @@ public struct StoreFacts: Sendable, Hashable {
     public var sidecarFault: QueueError?
     /// The latest steps of the running boot's wall clock, oldest first.
     public var clockSteps: [ClockStep]
+    /// Whether a sample that comes now has a time, by the clock of the running boot.
+    public var givesTimes: Bool
     /// The room that is left on the disk; nil if the file system does not tell.
     public var room: DiskRoom?
 }
@@ -49,7 +51,9 @@ public struct LastKnown: Sendable, Hashable {
 extension SampleQueue {
     /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
     public func health() -> StoreFacts {
-        StoreFacts(
+        var bootClock = run.clock
+        _ = bootClock.note(clock.read())
+        return StoreFacts(
             fault: commits.fault, isAbsent: store.absence != nil,
             lastKnown: store.absence == nil
                 ? nil : sidecar.newest.map { LastKnown(samples: $0.samples, at: $0.at) },
@@ -58,6 +62,7 @@ extension SampleQueue {
             salvage: repair.salvage, saved: saving?.carried ?? 0,
             damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
             sidecarFault: sidecar.fault, clockSteps: run.clock.steps,
+            givesTimes: bootClock.isKnown,
             room: DiskRoom(at: store.path))
     }
 }

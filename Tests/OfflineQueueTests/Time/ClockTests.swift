@@ -23,6 +23,7 @@ struct ClockTests {
         #expect(try await queue.balance().held == ["clock-unknown": 3])
         #expect(try await queue.balance().oldestUnsent == nil)
         #expect(try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9).isEmpty)
+        #expect(await !queue.health().givesTimes)
 
         // NTP comes: uptime is 103 s, and it is really 2026-12-01T00:01:00Z.
         clock.set { $0.wall = ManualClock.midnight + .seconds(60) }
@@ -34,6 +35,8 @@ struct ClockTests {
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
         #expect(
             batch.map(\.time) == [57, 58, 59].map { ManualClock.midnight + .seconds($0) })
+        clock.set { $0.isTrusted = false }
+        #expect(await queue.health().givesTimes, "this boot had a trusted time")
     }
 
     @Test func aStepOfTheClockMovesNoSampleThatCameBeforeIt() async throws {

@@ -222,6 +222,7 @@ struct TimeTests {
         #expect(try await times(queue, worn.enrollment.id) == [0])
         #expect(try await queue.balance().held == ["clock-unknown": 3])
         #expect(try await queue.totals().clockUnknown == 3, "status tells of them")
+        #expect(await !queue.health().givesTimes)
         let boot = try #require(try await queue.untrustedBoots().first)
         #expect(boot.held == 3 && boot.isRunning)
         clock.set { $0.wall = $0.wall - years }
