@@ -191,15 +191,14 @@ public struct AlertSchedule: Sendable, Equatable {
             }
         }
         // In the order in which a person handles them.
-        var full: Set<HealthName.Severity> = []
+        var full: Set<HealthName> = []
         for seen in present where holding.removeValue(forKey: Key(seen)) != nil {
-            // Of thousands, the others of its severity find no room either.
-            guard !full.contains(seen.name.severity) else { continue }
-            makeRoom(for: seen)
-            if state.items.count < Self.itemsMax {
+            // Of thousands, the others of its name find no room either.
+            guard !full.contains(seen.name) else { continue }
+            if hasRoom(for: seen.name) {
                 state.items.append(Item(seen))
             } else {
-                full.insert(seen.name.severity)
+                full.insert(seen.name)
             }
         }
         for index in state.items.indices where state.items[index].isWaiting {
@@ -214,21 +213,27 @@ public struct AlertSchedule: Sendable, Equatable {
         }
     }
 
-    /// An item that is over for good gives way to a new one, and a warning that holds to an error.
-    private mutating func makeRoom(for seen: Seen) {
-        guard state.items.count >= Self.itemsMax else { return }
+    /// Makes room where there is none: an item that is over for good gives way to a new one, and one of the name that
+    /// has most to one of a name that has fewer.
+    private mutating func hasRoom(for name: HealthName) -> Bool {
+        guard state.items.count >= Self.itemsMax else { return true }
         let over = state.items.indices.filter { state.items[$0].closed != nil }
         let oldest = over.min {
             state.items[$0].closed ?? .zero < state.items[$1].closed ?? .zero
         }
         if let oldest {
             state.items.remove(at: oldest)
-        } else if seen.name.severity == .error {
-            let warnings = state.items.indices.filter { state.items[$0].name.severity != .error }
-            // Of one that was sent, its end is expected.
-            let unsent = warnings.last { state.items[$0].said == nil }
-            if let least = unsent ?? warnings.last { state.items.remove(at: least) }
+            return true
         }
+        let groups = Dictionary(grouping: state.items.indices) { state.items[$0].name }
+        // One more makes them equal at most: no item comes and goes with each look.
+        guard let most = groups.values.max(by: { ($0.count, $0[0]) < ($1.count, $1[0]) }),
+            most.count > groups[name, default: []].count + 1,
+            // Of one that was sent, its end is expected.
+            let least = most.last(where: { state.items[$0].said == nil }) ?? most.last
+        else { return false }
+        state.items.remove(at: least)
+        return true
     }
 
     private mutating func goOn(_ index: Int, _ seen: Seen) {
