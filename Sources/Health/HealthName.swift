@@ -340,7 +340,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                     + "sends less (docs/operate/scale.md)")
         case .deliveryStalled:
             Row(
-                .error, "samples have waited for ten minutes and none was delivered",
+                .error,
+                "samples have waited for ten minutes, or for two intervals of a slower delivery, and none was delivered",
                 "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
         case .deadLetters:
             Row(

@@ -11,7 +11,8 @@ extension HealthRules {
     static let unstoredMax = Duration.seconds(60)
     /// Between the last two steps of a pairing a strap is paired and not recorded yet: a busy machine may take seconds.
     static let unrecordedMax = Duration.seconds(10)
-    /// Samples that may be sent must move by then: several back-offs, and the longest window.
+    /// Samples that may be sent must move by then, or within two intervals of their delivery: several back-offs, and
+    /// the longest window.
     static let stalledMax = Duration.seconds(600)
 
     /// A Boolean value that indicates whether what straps send now reaches the store and every destination.
@@ -98,7 +99,7 @@ extension HealthRules {
     }
 
     private static func isStalled(_ delivery: HealthSnapshot.Delivery) -> Bool {
-        delivery.pending > 0 && delivery.stalledTime > stalledMax
+        delivery.pending > 0 && delivery.stalledTime > max(stalledMax, delivery.interval * 2)
     }
 
     private static func stalled(_ together: Together) -> HealthCondition {
@@ -111,7 +112,9 @@ extension HealthRules {
     }
 
     private static func fallingBehind(_ delivery: HealthSnapshot.Delivery) -> HealthCondition? {
-        delivery.growth.map {
+        // Between two requests each backlog grows.
+        guard delivery.interval <= HealthHistory.part else { return nil }
+        return delivery.growth.map {
             HealthCondition(
                 .fallingBehind, subject: delivery.name,
                 message:

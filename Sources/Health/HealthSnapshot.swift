@@ -295,6 +295,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var heldStraps: [HeldStrap] = []
         /// Samples that wait and are not held.
         public var pending = 0
+        /// From one request to the next, at most, while all goes well.
+        public var interval = Duration.zero
         /// How long samples have waited without one of them being settled.
         public var stalledTime = Duration.zero
         /// By how many samples the backlog has grown in the last hour, if it grew all the time.

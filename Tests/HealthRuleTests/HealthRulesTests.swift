@@ -372,6 +372,22 @@ import Testing
             } == [.exchangeUnreachable])
     }
 
+    /// With `uplink.interval_seconds: 1800` a delivery was called stalled for two thirds of the time.
+    @Test func aDeliveryIsJudgedByItsInterval() {
+        func names(stalledFor time: Duration, every interval: Duration) -> [HealthName] {
+            self.names {
+                $0.deliveries[0].pending = 700
+                $0.deliveries[0].growth = 400
+                $0.deliveries[0].stalledTime = time
+                $0.deliveries[0].interval = interval
+            }
+        }
+        #expect(names(stalledFor: .seconds(601), every: .seconds(30)) == [.deliveryStalled])
+        #expect(names(stalledFor: .seconds(3_600), every: .seconds(1_800)) == [])
+        #expect(names(stalledFor: .seconds(3_601), every: .seconds(1_800)) == [.deliveryStalled])
+        #expect(names(stalledFor: .seconds(600), every: .seconds(1_200)) == [.fallingBehind])
+    }
+
     /// 40 patients at one exchange that did not answer were 40 items.
     @Test func whatOneCauseStopsIsOneItemWithTheNumber() throws {
         func conditions(_ change: (inout HealthSnapshot.Delivery, Int) -> Void) -> [HealthCondition]

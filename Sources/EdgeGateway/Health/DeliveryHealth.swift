@@ -31,7 +31,9 @@ struct DeliveryHealth: Sendable {
                 HealthSnapshot.Delivery.Hold($0, system: enrollment.terms.system)
             }
             delivery.fault = await deliveries.fault(of: enrollment.id)
-            let advice = await deliveries.facts(of: enrollment.id)?.faultAdvice
+            let facts = await deliveries.facts(of: enrollment.id)
+            delivery.interval = facts?.interval ?? .zero
+            let advice = facts?.faultAdvice
             delivery.faultRemedy = advice ?? enrollment.terms.faultRemedy
             if delivery.fault != nil {
                 delivery.hold?.detail = delivery.fault

@@ -12,6 +12,8 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var faultAdvice: String?
     /// The parts that do not work there while samples are delivered, in words.
     public var partialFault: String?
+    /// From one request to the next, at most, while all goes well.
+    public var interval = Duration.zero
     /// The outcome of the data points of each kind since the start.
     public var dataPoints = DataPointBooks()
 

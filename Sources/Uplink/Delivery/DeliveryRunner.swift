@@ -75,7 +75,8 @@ public actor DeliveryRunner {
             return DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: fault,
                 faultAdvice: faultAdvice,
-                partialFault: partialFault, dataPoints: books)
+                partialFault: partialFault, interval: delivery.settings.interval,
+                dataPoints: books)
         }
     }
 
