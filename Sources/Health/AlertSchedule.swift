@@ -115,10 +115,12 @@ public struct AlertSchedule: Sendable, Equatable {
         let name: HealthName
         let mark: UInt64
 
-        init(_ seen: Seen) {
-            name = seen.name
+        init(_ seen: Seen) { self.init(seen.name, seen.subject) }
+
+        init(_ name: HealthName, _ subject: String) {
+            self.name = name
             // FNV-1a: the same in every run.
-            mark = seen.subject.utf8.reduce(0xcbf2_9ce4_8422_2325) {
+            mark = subject.utf8.reduce(0xcbf2_9ce4_8422_2325) {
                 ($0 ^ UInt64($1)) &* 0x100_0000_01b3
             }
         }
@@ -177,15 +179,23 @@ public struct AlertSchedule: Sendable, Equatable {
 
     // MARK: - Looking
 
-    /// Takes over what holds at a look.
-    public mutating func look(_ present: [Seen], at now: Uptime) {
+    /// Takes over what holds at a look, and what nobody looked for.
+    public mutating func look(
+        _ present: [Seen], unjudged: Unjudged = Unjudged(), at now: Uptime
+    ) {
         let isStart = now - (firstLook ?? now) < Self.startWindow
         firstLook = firstLook ?? now
         var holding: [Key: Seen] = [:]
         for seen in present where holding[Key(seen)] == nil { holding[Key(seen)] = seen }
+        let unjudgedItems = Set(unjudged.items.map { Key($0.name, $0.subject) })
         for index in state.items.indices {
-            if let seen = holding.removeValue(forKey: state.items[index].key) {
+            let key = state.items[index].key
+            if let seen = holding.removeValue(forKey: key) {
                 goOn(index, seen)
+            } else if state.items[index].due != nil,
+                unjudged.names.contains(key.name) || unjudgedItems.contains(key)
+            {
+                pause(index, at: now)
             } else {
                 stop(index, at: now, isStart: isStart)
             }
@@ -246,6 +256,14 @@ public struct AlertSchedule: Sendable, Equatable {
             state.items[index].endsAt = nil
             state.items[index].strap = seen.strap
         }
+    }
+
+    /// Nobody looked for the item: what counts as its end begins when somebody does.
+    private mutating func pause(_ index: Int, at now: Uptime) {
+        let item = state.items[index]
+        guard item.closed == nil, !item.isOver(at: now) else { return }
+        state.items[index].ended = nil
+        state.items[index].endsAt = nil
     }
 
     private mutating func stop(_ index: Int, at now: Uptime, isStart: Bool) {

@@ -2,16 +2,6 @@ import Basics
 
 /// Since when each condition holds, as far as looks at regular intervals can tell.
 public struct HealthLog: Sendable {
-    private struct Key: Hashable {
-        var name: HealthName
-        var subject: String
-
-        init(_ condition: HealthCondition) {
-            name = condition.name
-            subject = condition.subject
-        }
-    }
-
     /// The items that began and those that ended between two looks.
     public struct Change: Sendable, Equatable {
         /// Conditions that hold now and did not at the look before.
@@ -20,19 +10,22 @@ public struct HealthLog: Sendable {
         public var ended: [HealthCondition] = []
     }
 
-    private var since: [Key: (began: Uptime, condition: HealthCondition)] = [:]
+    private var since: [HealthCondition.Identity: (began: Uptime, condition: HealthCondition)] = [:]
     private var lastLook: Uptime
 
     /// - Parameter uptime: when the daemon started.
     public init(startedAt uptime: Uptime) { lastLook = uptime }
 
     /// Takes over what holds at a look. A condition that is new began after the look before: it counts
-    /// from then, so that a caller between two looks gets the same beginning as a later one.
-    public mutating func look(_ conditions: [HealthCondition], at uptime: Uptime) -> Change {
+    /// from then, so that a caller between two looks gets the same beginning as a later one. One that held and that
+    /// nobody looked for holds on.
+    public mutating func look(
+        _ conditions: [HealthCondition], unjudged: Unjudged = Unjudged(), at uptime: Uptime
+    ) -> Change {
         var change = Change()
-        var next: [Key: (began: Uptime, condition: HealthCondition)] = [:]
+        var next = since.filter { unjudged.contains($0.key) }
         for condition in conditions {
-            let key = Key(condition)
+            let key = condition.identity
             if since[key] == nil { change.began.append(condition) }
             next[key] = (began(condition), condition)
         }
@@ -45,6 +38,6 @@ public struct HealthLog: Sendable {
 
     /// Since when a condition that holds now holds.
     public func began(_ condition: HealthCondition) -> Uptime {
-        since[Key(condition)]?.began ?? lastLook
+        since[condition.identity]?.began ?? lastLook
     }
 }

@@ -1,7 +1,8 @@
 /// The conditions that keep the gateway from being well: one case an item of `status`.
 ///
 /// The raw values are a stable contract. The table in docs/operate/operations.md and the enumeration in
-/// docs/api.yaml are compared with this one by a test.
+/// docs/api.yaml are compared with this one by a test. Of the radio and the straps the order counts: what comes behind
+/// an item that explains ``Explanation/everyStrap`` is not known while it lasts.
 public enum HealthName: String, Codable, Sendable, CaseIterable {
     case busAbsent = "bus-absent"
     case bluetoothdAbsent = "bluetoothd-absent"
@@ -73,7 +74,9 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     var explains: Explanation? { row.explains }
 
     /// The effects that an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
-    enum Explanation { case everyStrap, strapsWithoutPlace, itsStrap, theStore, itsDelivery }
+    enum Explanation {
+        case everyItem, everyStrap, strapsWithoutPlace, itsStrap, theStore, itsDelivery
+    }
 
     private struct Row {
         var severity: Severity
@@ -240,7 +243,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .storeUnreadable:
             Row(
                 .error, "the store cannot be read",
-                "check the disk and journalctl -u edge-gateway; edge-gateway queue verify")
+                "check the disk and journalctl -u edge-gateway; edge-gateway queue verify",
+                explains: .everyItem)
         case .storeUnwritable:
             Row(
                 .error, "the disk takes no samples; they wait in memory, 8,192 at most",

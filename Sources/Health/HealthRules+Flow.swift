@@ -14,6 +14,8 @@ extension HealthRules {
     /// Samples that may be sent must move by then, or within two intervals of their delivery: several back-offs, and
     /// the longest window.
     static let stalledMax = Duration.seconds(600)
+    /// What deliveries to one place have in common that stall.
+    static let stalledFault = "stalled"
 
     /// A Boolean value that indicates whether what straps send now reaches the store and every destination.
     public static func heartbeatsFlow(_ conditions: [HealthCondition]) -> Bool {
@@ -25,19 +27,11 @@ extension HealthRules {
     static func flow(
         _ snapshot: HealthSnapshot, beside causes: [HealthCondition]
     ) -> [HealthCondition] {
-        let explained = causes.compactMap(\.name.explains)
-        var found: [HealthCondition] = []
-        if !explained.contains(.everyStrap) {
-            let ofStraps = subjects(of: causes, explaining: .itsStrap)
-            found +=
-                snapshot.straps.filter {
-                    !ofStraps.contains("\($0.id)")
-                        && !($0.trouble == .noPlace && explained.contains(.strapsWithoutPlace))
-                }
-                .compactMap(silence)
-            found += snapshot.straps.compactMap(noHeartRate)
-        }
-        if !explained.contains(.theStore) {
+        let unjudged = Unjudged(snapshot, beside: causes)
+        let straps = snapshot.straps
+        var found = (straps.compactMap(silence) + straps.compactMap(noHeartRate))
+            .filter { !unjudged.contains($0.identity) }
+        if !unjudged.names.contains(.storeStalled) {
             let store = snapshot.store
             if store.buffered > 0, store.uncommittedTime > uncommittedMax {
                 found.append(
@@ -47,22 +41,15 @@ extension HealthRules {
                             "\(store.buffered.counted("sample waits", "samples wait")) in memory, and nothing has been "
                             + "written for \(age(store.uncommittedTime))"))
             } else {
-                found += snapshot.straps.compactMap(notStored)
+                found += straps.compactMap(notStored)
             }
         }
-        let explainedDeliveries = Set(
-            causes.filter { $0.name.explains == .itsDelivery }.flatMap(\.deliveries))
-        let silent = snapshot.deliveries.filter { !explainedDeliveries.contains($0.name) }
-        found += together(silent) { isStalled($0) ? .ofPlace("stalled") : nil }.map(stalled)
+        let silent = snapshot.deliveries.filter {
+            !unjudged.contains(.init(name: .deliveryStalled, subject: $0.name))
+        }
+        found += together(silent) { isStalled($0) ? .ofPlace(stalledFault) : nil }.map(stalled)
         found += silent.filter { !isStalled($0) }.compactMap(fallingBehind)
         return found
-    }
-
-    /// The subjects whose causes say all there is to say of them.
-    private static func subjects(
-        of causes: [HealthCondition], explaining what: HealthName.Explanation
-    ) -> Set<String> {
-        Set(causes.filter { $0.name.explains == what }.map(\.subject))
     }
 
     private static func silence(_ strap: HealthSnapshot.Strap) -> HealthCondition? {

@@ -16,8 +16,8 @@ public enum HealthRules {
 extension [HealthCondition] {
     /// One thing is one item, whichever rules find it: the first of each name and subject.
     fileprivate var withoutRepetitions: [HealthCondition] {
-        var known: Set<[String]> = []
-        return filter { known.insert([$0.name.rawValue, $0.subject]).inserted }
+        var known: Set<HealthCondition.Identity> = []
+        return filter { known.insert($0.identity).inserted }
     }
 }
 
@@ -51,6 +51,14 @@ public struct HealthCondition: Sendable, Equatable {
         self.advice = advice ?? name.remedy
         self.stopsHeartbeats = stopsHeartbeats ?? name.stopsHeartbeats
     }
+
+    /// What tells an item from others.
+    struct Identity: Hashable, Sendable {
+        var name: HealthName
+        var subject: String
+    }
+
+    var identity: Identity { Identity(name: name, subject: subject) }
 
     /// About a strap: a command in the remedy can be copied, the strap's address is in it.
     init(_ name: HealthName, about strap: HealthSnapshot.Strap, message: String) {

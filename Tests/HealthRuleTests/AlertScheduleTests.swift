@@ -11,6 +11,8 @@ import Testing
         var now = Uptime.zero + .seconds(10_000)
         var schedule: AlertSchedule
         var present: [AlertSchedule.Seen] = []
+        /// What the looks leave out.
+        var unjudged = Unjudged()
         /// Whether the receiver answers.
         var isReachable = true
         /// What arrived, and when.
@@ -35,7 +37,7 @@ import Testing
         mutating func run(_ time: Duration) {
             let end = now + time
             while now < end {
-                schedule.look(present, at: now)
+                schedule.look(present, unjudged: unjudged, at: now)
                 if let news = schedule.next(at: now) {
                     attempts += 1
                     if isReachable {
@@ -353,6 +355,43 @@ import Testing
         let told = world.messages.count
         world.run(.seconds(12 * 3_600))
         #expect(world.messages.count == told)
+    }
+
+    /// A strap was silent and bluetoothd ended: a message said that the strap's item was over, and the next one that it
+    /// was there again, for each of which a true end was told later.
+    @Test func whatNobodyLookedForIsNotSaidToBeOver() throws {
+        var world = Simulation()
+        world.begin(.strapSilent, "4", strap: 4)
+        world.run(Self.hour)
+        let seen = world.present
+        world.present = []
+        world.run(Self.minute)
+        // Its end has begun to count, and nobody knows any more.
+        world.begin(.bluetoothdAbsent)
+        world.unjudged = Unjudged(
+            HealthSnapshot(), beside: [HealthCondition(.bluetoothdAbsent, message: "")])
+        world.run(Self.hour * 3)
+        world.present = seen
+        world.unjudged = Unjudged()
+        world.run(Self.hour)
+        world.present = []
+        world.run(Self.minute * 6)
+        #expect(
+            world.said == [
+                "+strap-silent", "+bluetoothd-absent", "-bluetoothd-absent", "-strap-silent",
+            ])
+    }
+
+    /// Its five minutes would have been over while nobody looked.
+    @Test func whatNobodyLooksForIsNotSaidToHaveBegun() throws {
+        var world = Simulation()
+        world.begin(.strapSilent, "4", strap: 4)
+        world.run(Self.minute * 2)
+        world.present = []
+        world.unjudged = Unjudged(
+            HealthSnapshot(), beside: [HealthCondition(.storeUnreadable, message: "")])
+        world.run(Self.hour)
+        #expect(world.said == [])
     }
 
     /// An enrollment may be called as its patient.

@@ -128,6 +128,19 @@ import Testing
         #expect(asked == log.began(radio))
     }
 
+    /// The log said that a silent strap was well again when bluetoothd ended, and `since` began anew with it.
+    @Test func aConditionThatNobodyLookedForKeepsItsBeginning() {
+        var log = HealthLog(startedAt: .zero)
+        let silent = HealthCondition(.strapSilent, subject: "4", message: "m")
+        _ = log.look([silent], at: .zero + .seconds(15))
+        let change = log.look(
+            [radio], unjudged: Unjudged(HealthSnapshot(), beside: [radio]),
+            at: .zero + .seconds(30))
+        #expect(change.began == [radio] && change.ended == [])
+        #expect(log.look([silent], at: .zero + .seconds(45)).ended == [radio])
+        #expect(log.began(silent) == .zero)
+    }
+
     @Test func twoSensorsWithTheSameConditionAreTwoItems() {
         var log = HealthLog(startedAt: .zero)
         let one = HealthCondition(.strapSilent, subject: "1", message: "m")

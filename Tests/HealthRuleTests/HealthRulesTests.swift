@@ -388,6 +388,46 @@ import Testing
         #expect(names(stalledFor: .seconds(600), every: .seconds(1_200)) == [.fallingBehind])
     }
 
+    @Test func whatACauseExplainsIsNotJudgedWhileItLasts() {
+        func isJudged(
+            _ name: HealthName, _ subject: String = "1",
+            _ change: (inout HealthSnapshot) -> Void
+        ) -> Bool {
+            let snapshot = Self.snapshot(change)
+            let unjudged = Unjudged(snapshot, beside: HealthRules.conditions(of: snapshot))
+            return !unjudged.contains(.init(name: name, subject: subject))
+        }
+        #expect(isJudged(.strapSilent) { _ in })
+        // What is known of the radio is known only as far as it works.
+        for name in [HealthName.noAdapter, .radioOff, .bondLost, .strapSilent, .strapNotStored] {
+            #expect(!isJudged(name) { $0.radio = .noDaemon })
+        }
+        for name in [HealthName.busAbsent, .bluetoothdAbsent, .storeUnwritable, .deliveryStalled] {
+            #expect(isJudged(name) { $0.radio = .noDaemon })
+        }
+        #expect(isJudged(.bluetoothdAbsent) { $0.radio = .poweredOff })
+        for trouble in [HealthSnapshot.Strap.Trouble.bondRefused, .noPlace] {
+            let change = { (snapshot: inout HealthSnapshot) in
+                snapshot.adapters[0].refusesLinks = true
+                snapshot.straps[0].trouble = trouble
+            }
+            #expect(!isJudged(.strapSilent, "1", change) && isJudged(.strapSilent, "2", change))
+        }
+        #expect(
+            !isJudged(.strapNotStored) {
+                $0.store.fill = .init(percent: 100, isFull: true, refusesNew: true)
+            })
+        let unreachable = { (snapshot: inout HealthSnapshot) in
+            snapshot.deliveries[0].place = "https://dead.example"
+            snapshot.deliveries[0].fault = "answers 503"
+        }
+        #expect(!isJudged(.deliveryStalled, "https://dead.example stalled", unreachable))
+        #expect(!isJudged(.fallingBehind, "e1", unreachable))
+        #expect(isJudged(.fallingBehind, "e2", unreachable))
+        #expect(!isJudged(.enrollAgain, "e1") { $0.store.readFault = "disk I/O error" })
+        #expect(isJudged(.storeUnreadable, "") { $0.store.readFault = "disk I/O error" })
+    }
+
     /// 40 patients at one exchange that did not answer were 40 items.
     @Test func whatOneCauseStopsIsOneItemWithTheNumber() throws {
         func conditions(_ change: (inout HealthSnapshot.Delivery, Int) -> Void) -> [HealthCondition]

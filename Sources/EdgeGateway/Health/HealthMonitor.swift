@@ -39,26 +39,26 @@ actor HealthMonitor {
 
     /// The current health items; empty while all is well.
     func items() async -> [HealthItem] {
-        let (reading, conditions, _) = await judge()
+        let (reading, conditions, _, _) = await judge()
         return conditions.map { HealthItem($0, since: log.began($0), now: reading) }
     }
 
     /// The same for those who tell somebody.
     func view() async -> HealthView {
-        let (reading, conditions, _) = await judge()
+        let (reading, conditions, unjudged, _) = await judge()
         return HealthView(
             reading: reading,
             items: conditions.map {
                 AlertSchedule.Seen(
                     name: $0.name, subject: $0.subject, strap: $0.strap, began: log.began($0))
-            }, isFlowing: HealthRules.heartbeatsFlow(conditions))
+            }, unjudged: unjudged, isFlowing: HealthRules.heartbeatsFlow(conditions))
     }
 
     /// Remembers what is the case now, and writes what began and what ended into the log.
     func look() async {
-        let (reading, conditions, counts) = await judge()
+        let (reading, conditions, unjudged, counts) = await judge()
         history.note(counts, at: reading.uptime)
-        let change = log.look(conditions, at: reading.uptime)
+        let change = log.look(conditions, unjudged: unjudged, at: reading.uptime)
         // Subjects and messages name straps as a technician did; an address is masked.
         for condition in change.began {
             logger.log(
@@ -71,7 +71,8 @@ actor HealthMonitor {
     }
 
     private func judge() async -> (
-        reading: ClockReading, conditions: [HealthCondition], counts: HealthHistory.Counts
+        reading: ClockReading, conditions: [HealthCondition], unjudged: Unjudged,
+        counts: HealthHistory.Counts
     ) {
         let reading = clock.read()
         var (snapshot, counts) = await recording.read(reading, history: history)
@@ -81,7 +82,8 @@ actor HealthMonitor {
         snapshot.alerts = await alerts.faults(at: reading.uptime)
         snapshot.batteryLowPercent = batteryLowPercent
         snapshot.isOtherBoard = await board.isOther
-        return (reading, HealthRules.conditions(of: snapshot), counts)
+        let conditions = HealthRules.conditions(of: snapshot)
+        return (reading, conditions, Unjudged(snapshot, beside: conditions), counts)
     }
 }
 
@@ -89,6 +91,7 @@ actor HealthMonitor {
 struct HealthView: Sendable {
     var reading: ClockReading
     var items: [AlertSchedule.Seen]
+    var unjudged = Unjudged()
     /// Whether every strap's heartbeats arrive.
     var isFlowing: Bool
 }

@@ -388,7 +388,8 @@ actor Alerts {
             }
             // That nothing arrives here cannot be said here.
             alerts[index].schedule.look(
-                view.items.filter { !$0.isAbout(alert: record.name) }, at: now.uptime)
+                view.items.filter { !$0.isAbout(alert: record.name) }, unjudged: view.unjudged,
+                at: now.uptime)
             let news =
                 alerts[index].underWay == nil ? alerts[index].schedule.next(at: now.uptime) : nil
             // Before it is sent: after a restart it is the same message.
