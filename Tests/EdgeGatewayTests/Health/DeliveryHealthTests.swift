@@ -54,6 +54,29 @@ import Uplink
         }
     }
 
+    /// A delivery was judged as if it sent each half minute, whatever somebody had set.
+    @Test func aDeliveryIsJudgedByTheIntervalOfItsSettings() async throws {
+        try await ServerFixture.run([
+            "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1800",
+            "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": "never",
+        ]) { fixture in
+            var terms = EnrollmentTerms(
+                name: "file", kind: .destination, origin: "there", fhirBase: "",
+                identifierSystem: "urn:x")
+            (terms.system, terms.settings) = (
+                "file", #"{"path":"\#(fixture.directory.path)/points.jsonl"}"#
+            )
+            _ = try await fixture.gateway.enrollmentChanges.begin(
+                terms, insteadOf: nil,
+                .secrets(DestinationSecrets(place: terms.origin, values: [:])))
+            let found = await DeliveryHealth(
+                queue: fixture.queue, deliveries: fixture.gateway.deliveries
+            ).read(history: HealthHistory(), counts: HealthHistory.Counts(), at: .zero)
+            #expect(found.map(\.interval) == [.seconds(1_800)])
+            await fixture.gateway.deliveries.stopAll()
+        }
+    }
+
     /// Of a file whose folder was deleted `status` said: check network, DNS, proxy and firewall.
     @Test(arguments: [
         ("file", "folder"), ("mqtt", "broker"), ("nats", "relay"), ("influx", "proxy"),
