@@ -31,7 +31,7 @@ import Testing
     @Test func noDeadLetterLiesBetweenTwoPages() async throws {
         try await ServerFixture.run { fixture in
             let queue = fixture.queue
-            let terms = [("a", EnrollmentKind.invitation), ("b", .destination)].map { name, kind in
+            let terms = [("a", Enrollment.Kind.invitation), ("b", .destination)].map { name, kind in
                 EnrollmentTerms(
                     name: name, kind: kind, origin: "https://\(name).example",
                     fhirBase: "https://\(name).example/fhir", identifierSystem: "urn:x")
