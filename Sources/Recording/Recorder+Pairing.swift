@@ -48,7 +48,9 @@ extension Recorder {
     }
 
     /// Somebody else wears a strap from now on.
-    public func changeHands(of address: String) { sessions[address]?.changeHands() }
+    public func changeHands(of address: String) {
+        sessions[address]?.changeHands(at: clock.read().uptime)
+    }
 
     /// Stores what a strap sends from now on, and before it what was heard of it during its pairing. Does nothing if it
     /// is recorded already.

@@ -71,8 +71,14 @@ public struct SensorSession: Sendable {
         self.began = began
     }
 
+    /// When it went from one person to another, while it is recorded; nil if it has not.
+    public private(set) var handedOver: Uptime?
+
     /// Whoever wears it from now on has not interrupted anything.
-    mutating func changeHands() { interruptions = Interruptions() }
+    mutating func changeHands(at uptime: Uptime) {
+        handedOver = uptime
+        interruptions = Interruptions()
+    }
 
     /// Whether every frame has come twice for a while.
     public var isDoubled: Bool { doubling.isDoubled }

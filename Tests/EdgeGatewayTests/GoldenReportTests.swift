@@ -38,8 +38,8 @@ import Testing
         storedAt: noon, carried: 8, damaged: 1, orphaned: 0, unknown: 2, done: true,
         acknowledged: false)
     private static let strap = LiveStrap(
-        sensor: 1, name: "Ada", bpm: 72, contact: true, rrMs: [833, 841], batteryPercent: 87,
-        secondsSinceFrame: 0.5, link: "streaming", linkSeconds: 60, rssi: -60)
+        sensor: 1, assignment: 3, name: "Ada", bpm: 72, contact: true, rrMs: [833, 841],
+        batteryPercent: 87, secondsSinceFrame: 0.5, link: "streaming", linkSeconds: 60, rssi: -60)
     private static let destination = DestinationReport(
         id: 2, name: "ward", kind: "influx", place: "http://127.0.0.1:8086", state: "active",
         held: "schema", fault: "the server answers HTTP 503", everyStrap: true, straps: 2,

@@ -74,7 +74,7 @@ import Testing
                 "/v1/history?limit=ten",
                 "/v1/history/hours?sensor=", "/v1/queue/samples?sensor=x",
                 "/v1/queue/dead?before=%20", "/v1/queue/dead/one", "/v1/sensors?forgotten=yes",
-                "/v1/live/history?sensor=1&minutes=ten",
+                "/v1/live/history?assignment=1&minutes=ten",
                 "/v1/queue/samples?limit=99999999999999999999",
             ] {
                 let answer = try await Self.ask(fixture, path)

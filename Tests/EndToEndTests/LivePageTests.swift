@@ -38,10 +38,10 @@ import Testing
             #expect(live.body.contains("event: straps") && live.body.contains("event: gateway"))
             #expect(live.body.contains("\"bpm\":"))
             #expect(!live.body.contains(TestWorld.addresses[0]) && !live.body.contains("40001"))
-            let history = try await curl(port, "/v1/live/history?sensor=1&minutes=10")
+            let history = try await curl(port, "/v1/live/history?assignment=1&minutes=10")
             #expect(history.status == 200 && history.body.contains("\"bucket_seconds\":5"))
-            #expect(try await curl(port, "/v1/live/history?sensor=1&minutes=11").status == 400)
-            #expect(try await curl(port, "/v1/live/history?sensor=9&minutes=10").status == 400)
+            #expect(try await curl(port, "/v1/live/history?assignment=1&minutes=11").status == 400)
+            #expect(try await curl(port, "/v1/live/history?assignment=9&minutes=10").status == 400)
             #expect(try await curl(port, "/v1/live/uploads").status == 200)
             #expect(try await curl(port, "/metrics").body.contains("edge_gateway_well"))
             // Another site's name that leads here.
@@ -96,8 +96,9 @@ import Testing
                 #expect(!live.body.contains(hidden), "\(hidden)")
             }
             #expect(
-                try await curl(port, "/v1/live/history?sensor=1&minutes=10", cookie).status == 400)
-            let history = try await curl(port, "/v1/live/history?sensor=2&minutes=10", cookie)
+                try await curl(port, "/v1/live/history?assignment=1&minutes=10", cookie).status
+                    == 400)
+            let history = try await curl(port, "/v1/live/history?assignment=2&minutes=10", cookie)
             #expect(history.status == 200 && !history.body.contains("cause"))
             #expect(try await curl(port, "/v1/live/uploads", cookie).status == 401)
 
@@ -118,6 +119,56 @@ import Testing
                     try await curl(port, "/v1/session", post(#"{"token":"guess"}"#)).status)
             }
             #expect(statuses == [401, 429])
+        }
+    }
+
+    /// The family of one patient saw the next one live, and the next one's chart showed the patient before.
+    @Test func aLinkToAStrapIsToOnePatientsHeartRate() async throws {
+        let port = Self.port()
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) {
+            fixture in
+            func cookie() async throws -> [String] {
+                let printed = try await fixture.command(
+                    "share", "--strap", TestWorld.addresses[0], "--json")
+                let report = try ReportCoding.decoder().decode(
+                    ShareReport.self, from: Data(printed.utf8))
+                return [
+                    "-H", "Cookie: edge-gateway=\(report.link.split(separator: "#").last ?? "")",
+                ]
+            }
+            func live(_ cookie: [String]) async throws -> [LiveStrap] {
+                let now = try await curl(port, "/v1/live/now", cookie).body
+                return try ReportCoding.decoder().decode(LiveReport.self, from: Data(now.utf8))
+                    .straps
+            }
+            func chart(_ assignment: Int, _ cookie: [String]) async throws -> LiveHistoryReport? {
+                let path = "/v1/live/history?assignment=\(assignment)&minutes=10"
+                let body = try await curl(port, path, cookie).body
+                return try? ReportCoding.decoder().decode(
+                    LiveHistoryReport.self, from: Data(body.utf8))
+            }
+            try await fixture.put(on: 0)
+            let first = try await cookie()
+            try await fixture.eventually("the first patient has a chart") { _ in
+                try await chart(1, first)?.points.isEmpty == false
+            }
+            #expect(try await live(first).map(\.assignment) == [1])
+
+            let link = await fixture.exchange.invite(patient: TestWorld.patients[1])
+            try await fixture.command("enroll", "-", "--name", "next", input: link)
+            let began = Date()
+            try await fixture.command("pair", TestWorld.addresses[0], "--enrollment", "next")
+            #expect(try await live(first).isEmpty)
+            #expect(try await live([]).map(\.assignment) == [2])
+            let second = try await cookie()
+            for assignment in [1, 2] { #expect(try await chart(assignment, first) == nil) }
+            try await fixture.eventually("the next patient has a chart") { _ in
+                try await chart(2, second)?.points.isEmpty == false
+            }
+            let report = try #require(try await chart(2, second))
+            #expect(report.points.allSatisfy { $0.at.addingTimeInterval(5) > began })
+            #expect(report.gaps.allSatisfy { $0.from > began.addingTimeInterval(-1) })
+            #expect(try await chart(1, second) == nil)
         }
     }
 

@@ -33,15 +33,19 @@ class Strap:
 
     def __init__(self, sensor, bpm=72, **more):
         self.sensor, self.bpm, self.more = sensor, bpm, more
+        self.assignment, self.began = sensor, 0
         self.last_frame = None  # while it sends
         self.phase = 0  # of its second
 
     def stop(self, age=0.0):
         self.last_frame = time.time() - age
 
+    def go_to_another(self, assignment):
+        self.assignment, self.began = assignment, time.time()
+
     def report(self, scope):
         age = (time.time() + self.phase) % 1 if self.last_frame is None else time.time() - self.last_frame
-        report = {"sensor": self.sensor, "name": f"Strap {self.sensor}"}
+        report = {"sensor": self.sensor, "assignment": self.assignment, "name": f"Strap {self.sensor}"}
         if scope == "full" and "name" in self.more:
             report["name"] = self.more["name"]
         if self.bpm is None:
@@ -109,7 +113,7 @@ class PlayingServer:
                for strap in self.straps for report in [strap.report("full")] if report.get("battery_percent", 80) < 15]
         return self.gateway | {"well": self.gateway["well"] and not low, "health": self.gateway["health"] + low}
 
-    def history(self, sensor, minutes):
+    def history(self, worn, minutes):
         bucket = {10: 5, 1440: 120}[minutes]
         now = time.time()
         without = [(now - a, now if b is None else now - b) for a, b, *_ in self.gaps]
@@ -118,7 +122,7 @@ class PlayingServer:
         at = math.floor((now - minutes * 60) / bucket) * bucket
         while at + bucket <= now:
             # A column with any of its seconds outside of a silence has samples.
-            if not any(a <= at + 0.5 and at + bucket - 0.5 <= b for a, b in without):
+            if at + bucket > worn.began and not any(a <= at + 0.5 and at + bucket - 0.5 <= b for a, b in without):
                 mean = 72 + 9 * math.sin(at / (bucket * 9)) + 3 * math.sin(at / (bucket * 2.3))
                 points.append({"at": stamp(at), "low": round(mean - 3), "mean": round(mean, 1),
                                "high": round(mean + 4), "count": bucket})
@@ -131,7 +135,7 @@ class PlayingServer:
             if self.scope == "full":
                 gap["cause"] = cause
             gaps.append(gap)
-        return {"sensor": sensor, "from": stamp(now - minutes * 60), "until": stamp(now),
+        return {"sensor": worn.sensor, "from": stamp(now - minutes * 60), "until": stamp(now),
                 "bucket_seconds": bucket, "points": points, "gaps": gaps}
 
 
@@ -193,7 +197,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.json(playing.live())
         if path == "/v1/live/history":
             words = dict(pair.split("=") for pair in query.split("&"))
-            return self.json(playing.history(int(words["sensor"]), int(words["minutes"])))
+            worn = next((strap for strap in playing.straps if str(strap.assignment) == words["assignment"]), None)
+            if not worn:
+                return self.problem(400, "unknown-sensor", "no such strap", "look at those that can be seen")
+            return self.json(playing.history(worn, int(words["minutes"])))
         if path == "/v1/live/uploads" and playing.scope == "full":
             now = time.time()
             return self.json({"more": True, "uploads": [

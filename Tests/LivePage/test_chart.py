@@ -42,6 +42,19 @@ def test_no_line_bridges_columns_that_are_missing(server, visit):
     assert seen["runs"][1][0] - seen["runs"][0][1] > 0.07 * seen["width"]
 
 
+# The chart and the trend mixed two patients when a strap went from one to the other.
+def test_who_wears_a_strap_next_has_a_chart_and_a_trend_of_their_own(server, visit):
+    page = visit(server.url)
+    until(page, "cards.get('1/1')?.chart.histories[10]?.points.length > 100")
+    server.straps[0].go_to_another(9)
+    until(page, "cards.get('1/9')?.chart.histories[10]")
+    began = server.straps[0].began * 1000
+    assert not page.evaluate("cards.has('1/1') || beds.has('1/1')") and page.locator("article.card").count() == 2
+    for times, span in (("cards.get('1/9').chart.histories[10].points", 5000), ("cards.get('1/9').chart.samples", 1000),
+                        ("beds.get('1/9').samples", 1000)):
+        assert all(at > began - span for at in page.evaluate(f"{times}.map(one => one.at)")), times
+
+
 def test_a_silence_that_goes_on_reaches_the_edge(server, visit):
     server.straps[0].stop(age=60)
     server.gaps = [(60, None, "link-lost")]

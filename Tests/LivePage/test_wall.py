@@ -217,7 +217,11 @@ def test_one_strap_opens_to_its_chart_and_closes_again(server, visit):
     assert page.url == server.url and page.locator(".tile").count() == 12
     until(page, "cards.size === 0")  # the dialog says a little later that it is closed
     assert page.evaluate("history.length") <= length + 1
-    # A strap that is forgotten meanwhile is closed.
+    # One that somebody else wears, or that is forgotten meanwhile, is closed.
+    chosen.click()
+    page.wait_for_selector("dialog article.card")
+    server.straps[4].go_to_another(999)
+    page.wait_for_selector("dialog", state="hidden")
     chosen.click()
     page.wait_for_selector("dialog article.card")
     server.straps = [strap for strap in server.straps if strap.sensor != 5]

@@ -207,7 +207,7 @@ import Testing
             strap.beAway(seconds: 35)
         }
         #expect(strap.isIntermittent)
-        strap.session.changeHands()
+        strap.session.changeHands(at: .zero)
         #expect(!strap.isIntermittent)
     }
 }

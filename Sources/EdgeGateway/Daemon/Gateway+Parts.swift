@@ -45,7 +45,7 @@ extension Gateway {
             },
             // They end also if nobody asks for them.
             supervised("shares") {
-                EveryMinute(clock: clock) { await shares.look(at: Date(clock.read().wall)) }
+                EveryMinute(clock: clock) { await sharing.look(at: Date(clock.read().wall)) }
             },
         ]
     }

@@ -14,8 +14,8 @@ actor LiveFeed {
     private static let gatewayAgeMax = Duration.seconds(2)
     /// And for a chart: its newest column is not finished earlier anyway.
     private static let chartAgeMax = Duration.seconds(5)
-    /// Names of sensors are looked up again after this long.
-    private static let namesAgeMax = Duration.seconds(2)
+    /// Names and assignments of sensors are looked up again after this long.
+    private static let pairedAgeMax = Duration.seconds(2)
     /// When nothing was requested for this long, the last viewer is gone.
     private static let watchedTime = Duration.seconds(5)
     private static let uploadsMax = 50
@@ -31,15 +31,24 @@ actor LiveFeed {
     private let clock: UptimeClock
     private var straps: (report: [LiveStrap], made: Uptime)?
     private var state: (report: LiveGatewayReport, made: Uptime)?
-    private var sensors: (list: [Sensor], made: Uptime)?
+    private var paired: Paired?
     private var charts: [ChartKey: (report: LiveHistoryReport, made: Uptime)] = [:]
 
     private var askedAt = Uptime.zero
     private var watching: Task<Void, Never>?
 
     private struct ChartKey: Hashable {
-        var sensor: Int64
+        var worn: WornStrap
         var minutes: Int
+    }
+
+    /// The paired straps in the order of their places, and their open assignments.
+    private struct Paired {
+        var sensors: [Sensor]
+        var assignments: [Int64: Int64]
+        var made: Uptime
+        /// Of the last strap that went from one person to another by then.
+        var handedOver: Uptime?
     }
 
     init(
@@ -58,9 +67,10 @@ actor LiveFeed {
         let now = clock.now()
         noteWatched(now)
         if straps.map({ now - $0.made > Self.strapsAgeMax }) ?? true {
-            straps = (try await live.straps(try await names(now)), now)
+            let paired = try await paired(now)
+            straps = (await live.straps(paired.sensors, paired.assignments), now)
         }
-        let visible = (straps?.report ?? []).filter { scope.covers($0.sensor) }
+        let visible = (straps?.report ?? []).filter { scope.covers($0.worn) }
         return LiveReport(
             at: MillisecondTime(Date()), scope: scope.name,
             straps: scope == .full ? visible : visible.map(\.shared))
@@ -75,11 +85,11 @@ actor LiveFeed {
         return report
     }
 
-    /// The heart rate of the last minutes with its gaps.
+    /// The heart rate of the last minutes with its gaps, of a strap's present wearer.
     ///
-    /// - Throws: ``ProblemReport`` for a chart that is not offered or a sensor this viewer may not see.
+    /// - Throws: ``ProblemReport`` for a chart that is not offered or a strap this viewer may not see.
     func history(
-        of sensor: Int64, minutes: Int, for scope: ViewerScope
+        of assignment: Int64, minutes: Int, for scope: ViewerScope
     ) async throws -> LiveHistoryReport {
         guard let bucket = Self.charts[minutes] else {
             throw ProblemReport(
@@ -87,18 +97,20 @@ actor LiveFeed {
                 advice: "ask for 10 or 1440 minutes")
         }
         let now = clock.now()
-        guard scope.covers(sensor), try await names(now).contains(where: { $0.id == sensor }) else {
+        let worn = try await paired(now).assignments.first { $0.value == assignment }
+            .map { WornStrap(sensor: $0.key, assignment: $0.value) }
+        guard let worn, scope.covers(worn) else {
             throw ProblemReport(
                 code: .unknownSensor, message: "no such strap",
                 advice: "GET /v1/live lists those that can be seen")
         }
-        let key = ChartKey(sensor: sensor, minutes: minutes)
+        let key = ChartKey(worn: worn, minutes: minutes)
         var report: LiveHistoryReport
         if let kept = charts[key], now - kept.made <= Self.chartAgeMax {
             report = kept.report
         } else {
             report = try await live.history(
-                of: sensor, minutes: minutes, bucket: bucket, gapsMax: Self.gapsMax)
+                of: worn, minutes: minutes, bucket: bucket, gapsMax: Self.gapsMax)
             if charts.count >= Self.chartsKeptMax { charts = [:] }
             charts[key] = (report, now)
         }
@@ -127,10 +139,18 @@ actor LiveFeed {
         }
     }
 
-    private func names(_ now: Uptime) async throws -> [Sensor] {
-        if let sensors, now - sensors.made <= Self.namesAgeMax { return sensors.list }
-        let list = order.sorted(try await live.queue.sensors(), by: \.label)
-        sensors = (list, now)
+    private func paired(_ now: Uptime) async throws -> Paired {
+        let handedOver = await live.handedOver()
+        if let paired, now - paired.made <= Self.pairedAgeMax, paired.handedOver == handedOver {
+            return paired
+        }
+        let list = Paired(
+            sensors: order.sorted(try await live.queue.sensors(), by: \.label),
+            assignments: Dictionary(
+                try await live.queue.openAssignments().map { ($0.sensorID, $0.id) },
+                uniquingKeysWith: { $1 }),
+            made: now, handedOver: handedOver)
+        paired = list
         return list
     }
 }

@@ -5,18 +5,24 @@ import Uplink
 // The reports for the live page. They never hold a patient or an address: a person who looks over a nurse's
 // shoulder learns a name that a technician chose, and a heart rate.
 
+/// A strap while one person wears it.
+struct WornStrap: Codable, Hashable {
+    var sensor: Int64
+    var assignment: Int64
+}
+
 /// How much a viewer may see.
 enum ViewerScope: Equatable, Sendable {
     /// The whole page.
     case full
-    /// Heart rates only: of one sensor, or of all.
-    case share(sensor: Int64?)
+    /// Heart rates only: of one strap while that person wears it, or of all straps.
+    case share(WornStrap?)
 
     var name: String { self == .full ? "full" : "share" }
 
-    /// Whether this viewer may see anything of a sensor.
-    func covers(_ sensor: Int64) -> Bool {
-        if case .share(let only?) = self { only == sensor } else { true }
+    /// Whether this viewer may see anything of a strap while a person wears it; nil: nobody does.
+    func covers(_ worn: WornStrap?) -> Bool {
+        if case .share(let only?) = self { only == worn } else { true }
     }
 }
 

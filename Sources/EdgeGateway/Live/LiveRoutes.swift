@@ -50,10 +50,11 @@ struct LiveRoutes: Sendable {
                 return try Self.unknown()
             }
             let query = Query(request)
-            guard let sensor = try query.number("sensor"), let minutes = try query.number("minutes")
+            guard let assignment = try query.number("assignment"),
+                let minutes = try query.number("minutes")
             else { return try Answers.json(.badRequest) }
             return try await Answers.answer {
-                try await feed.history(of: sensor, minutes: Int(minutes), for: scope)
+                try await feed.history(of: assignment, minutes: Int(minutes), for: scope)
             }
         }
         router.get("v1/live/uploads") { [feed] request, context in

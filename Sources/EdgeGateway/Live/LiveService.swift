@@ -15,8 +15,13 @@ struct LiveService: Sendable {
     /// Whether a screen shows rates.
     func setWatched(_ isWatched: Bool) async { await central.setWatched(isWatched) }
 
-    /// These sensors, now. Reads memory only: clients ask several times a second.
-    func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
+    /// When a strap that is recorded last went from one person to another.
+    func handedOver() async -> Uptime? {
+        await recorder.recorded.values.compactMap(\.session.handedOver).max()
+    }
+
+    /// These sensors with their open assignments, now. Reads memory only: clients ask several times a second.
+    func straps(_ sensors: [Sensor], _ assignments: [Int64: Int64]) async -> [LiveStrap] {
         let recorded = await recorder.recorded
         let snapshots = await central.snapshots()
         let uptime = clock.read().uptime
@@ -24,23 +29,25 @@ struct LiveService: Sendable {
             let known = recorded[sensor.id]
             let link = snapshots.first { $0.address == known?.address ?? sensor.address }
             return LiveStrap(
-                sensor, known?.session, link, at: uptime,
+                sensor, assignments[sensor.id], known?.session, link, at: uptime,
                 freshTime: SensorReport.freshTime)
         }
     }
 
-    /// The chart of one sensor: columns of `bucket`, whole seconds, and the gaps between them.
+    /// The chart of one wearer of a strap: columns of `bucket`, whole seconds, and the gaps between them.
     func history(
-        of sensor: Int64, minutes: Int, bucket: Duration, gapsMax: Int
+        of worn: WornStrap, minutes: Int, bucket: Duration, gapsMax: Int
     ) async throws -> LiveHistoryReport {
         let now = clock.read().wall
         let from = (now - .seconds(60) * minutes).start(ofEach: bucket)
         let buckets = try await queue.heartRateChart(
-            sensor: sensor, from: from, until: max(now, from + .microseconds(1)), bucket: bucket,
+            sensor: worn.sensor, assignment: worn.assignment, from: from,
+            until: max(now, from + .microseconds(1)), bucket: bucket,
             needsContact: recorder.needsContact)
-        let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax, isNewest: true)
+        let gaps = try await queue.gaps(
+            assignment: worn.assignment, since: from, limit: gapsMax, isNewest: true)
         return LiveHistoryReport(
-            sensor: sensor, from: Date(from), until: Date(now),
+            sensor: worn.sensor, from: Date(from), until: Date(now),
             bucketSeconds: Int(bucket.components.seconds),
             points: buckets.map(LiveHistoryReport.Point.init),
             gaps: gaps.compactMap(LiveHistoryReport.Silence.init))

@@ -7,7 +7,8 @@ struct ShareCommand: AsyncParsableCommand {
         abstract: "Makes a link that shows heart rates and nothing else.",
         discussion: """
             Until the link ends, anyone who has it sees the rates, but no patient, address, \
-            enrollment or name of a strap. The live page must be on (page.listen).
+            enrollment or name of a strap. A link to one strap ends when somebody else wears it. The \
+            live page must be on (page.listen).
 
             Examples:
               edge-gateway share

@@ -16,17 +16,32 @@ struct ShareService: Sendable {
                 message: "a link lasts from 1 hour to \(Shares.hoursRange.upperBound / 24) days",
                 advice: "edge-gateway share --for 24h")
         }
-        var sensor: Sensor?
+        var worn: WornStrap?
         if let address = ask.address {
-            sensor = try await queue.sensors().first { $0.address == address.uppercased() }
-            guard sensor != nil else { throw ProblemReport.unknownSensor }
+            let sensor = try await queue.sensors().first { $0.address == address.uppercased() }
+            worn = try await self.worn().first { $0.sensor == sensor?.id }
+            guard worn != nil else { throw ProblemReport.unknownSensor }
         }
         let now = Date()
         let expires = now.addingTimeInterval(Double(ask.hours) * 3600)
-        let share = try await shares.make(sensor: sensor?.id, expires: expires, at: now)
+        let share = try await shares.make(sensor: worn, expires: expires, at: now)
         return ShareReport(
             link: page.url(place) + "/#" + share.token, expires: expires,
             loopbackOnly: place.isLoopback)
+    }
+
+    /// Ends the shares whose time is over, and those of a strap that somebody else wears by now, or nobody.
+    func look(at now: Date) async {
+        // What stands in for an absent store knows of no share.
+        let isThere = await !queue.health().isAbsent
+        await shares.look(at: now, worn: isThere ? try? await worn() : nil)
+    }
+
+    private func worn() async throws -> Set<WornStrap> {
+        Set(
+            try await queue.openAssignments().map {
+                WornStrap(sensor: $0.sensorID, assignment: $0.id)
+            })
     }
 
     /// Ends all shares.

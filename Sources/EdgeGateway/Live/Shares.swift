@@ -4,8 +4,8 @@ import Foundation
 struct Share: Codable, Equatable {
     /// 32 random bytes, base64url.
     var token: String
-    /// Nil for all sensors.
-    var sensor: Int64?
+    /// Nil for all straps, whoever wears them.
+    var sensor: WornStrap?
     var expires: Date
 }
 
@@ -32,7 +32,7 @@ actor Shares {
     /// Makes a share that ends at `expires`.
     ///
     /// - Throws: ``ProblemReport`` when there are too many or the file cannot be written.
-    func make(sensor: Int64?, expires: Date, at now: Date) throws -> Share {
+    func make(sensor: WornStrap?, expires: Date, at now: Date) throws -> Share {
         end(at: now)
         guard shares.count < Self.countMax else {
             throw ProblemReport(
@@ -44,17 +44,20 @@ actor Shares {
         return share
     }
 
-    /// Ends those whose time is over, for good.
-    private func end(at now: Date) {
-        let live = shares.filter { $0.expires > now }
+    /// Ends those whose time is over, for good; and those of a strap that is not in `worn`, if that is known.
+    private func end(at now: Date, worn: Set<WornStrap>? = nil) {
+        let live = shares.filter { share in
+            share.expires > now && share.sensor.map { worn?.contains($0) ?? true } ?? true
+        }
         guard live.count < shares.count else { return }
         shares = live
         isFileLate = (try? store(live)) == nil
     }
 
-    /// Ends those whose time is over, also if nobody asks for them.
-    func look(at now: Date) {
-        end(at: now)
+    /// Ends those whose time is over, also if nobody asks for them, and those of straps that another person wears now,
+    /// or nobody; nil: that is not known.
+    func look(at now: Date, worn: Set<WornStrap>?) {
+        end(at: now, worn: worn)
         if isFileLate { try? store(shares) }
     }
 
@@ -74,7 +77,7 @@ actor Shares {
         // Compares all, so that the duration reveals nothing about any of them.
         var found: ViewerScope?
         for share in shares where share.token.isSameSecret(as: token) {
-            found = .share(sensor: share.sensor)
+            found = .share(share.sensor)
         }
         return found
     }

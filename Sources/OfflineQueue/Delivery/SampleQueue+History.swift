@@ -5,10 +5,11 @@ import GRDB
 extension SampleQueue {
     static let hour = Duration.seconds(3_600)
 
-    /// Every heart rate of a sensor in a span of UTC, its time and how far that may be wrong, segment after segment; those of
-    /// frames that cannot be decoded, and those with a flag of `lacking`, are none.
+    /// Every heart rate of a sensor, or of one of its assignments, in a span of UTC, its time and how far that may be wrong,
+    /// segment after segment; those of frames that cannot be decoded, and those with a flag of `lacking`, are none.
     static func heartRates(
-        _ db: Database, sensor: Int64, in span: Range<UTC>, lacking: Plausibility,
+        _ db: Database, sensor: Int64, assignment: Int64?, in span: Range<UTC>,
+        lacking: Plausibility,
         _ body: (UTC, UInt16, Duration?) -> Void
     ) throws {
         let segments = try Row.fetchAll(
@@ -17,12 +18,13 @@ extension SampleQueue {
                     SELECT s.id, s.pruned_through, s.last_sample, s.wall_offset_us, r.boot
                     FROM segment s
                     JOIN run r ON r.id = s.run JOIN assignment a ON a.id = s.assignment
-                    WHERE a.sensor = ? AND s.pruned_through < s.last_sample
-                        AND s.first_uptime_us + s.wall_offset_us < ?
-                        AND s.last_uptime_us + s.wall_offset_us >= ?
+                    WHERE a.sensor = ?1 AND a.id = ifnull(?2, a.id)
+                        AND s.pruned_through < s.last_sample
+                        AND s.first_uptime_us + s.wall_offset_us < ?3
+                        AND s.last_uptime_us + s.wall_offset_us >= ?4
                     """),
             // A frame that came late may have been sent before its segment began: an hour covers that.
-            arguments: [sensor, span.upperBound + hour, span.lowerBound - hour])
+            arguments: [sensor, assignment, span.upperBound + hour, span.lowerBound - hour])
         var clocks = BootClocks(db)
         for segment in segments {
             let clock = try clocks.of(segment[4] ?? 0)

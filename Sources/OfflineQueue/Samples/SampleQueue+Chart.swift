@@ -35,16 +35,17 @@ extension SampleQueue {
     /// One call spans this at most: samples are kept for a day by default.
     public static let chartSpanMax = Duration.seconds(2 * 86_400)
 
-    /// The heart rate of a sensor from `begin` to `end`, in ranges of `bucket` that
-    /// begin at multiples of it; those without samples are left out. Samples that only memory has
-    /// are not in it.
+    /// The heart rate of a sensor, or of one of its assignments, from `begin` to `end`, in ranges of
+    /// `bucket` that begin at multiples of it; those without samples are left out. Samples that only
+    /// memory has are not in it.
     ///
     /// An hour is read at a time, so that samples can be taken over in between. With `needsContact`, rates without skin
     /// contact are left out.
     ///
     /// - Throws: ``QueueError`` `.invalidArgument` for a span or a bucket that is out of range.
     public func heartRateChart(
-        sensor: Int64, from: UTC, until: UTC, bucket: Duration, needsContact: Bool
+        sensor: Int64, assignment: Int64? = nil, from: UTC, until: UTC, bucket: Duration,
+        needsContact: Bool
     ) async throws(QueueError) -> [HeartRateBucket] {
         // The buckets are counted in whole microseconds, of which one has none if it is shorter.
         guard from >= .epoch, until > from, until <= UTCText.latest, bucket.microseconds > 0,
@@ -60,7 +61,7 @@ extension SampleQueue {
             let found = try read("read chart") { [next] db in
                 var found: [UTC: HeartRateBucket] = [:]
                 try Self.heartRates(
-                    db, sensor: sensor, in: next..<behind,
+                    db, sensor: sensor, assignment: assignment, in: next..<behind,
                     lacking: .withoutRate(needsContact: needsContact)
                 ) { time, bpm, error in
                     let start = time.start(ofEach: bucket)

@@ -1,13 +1,17 @@
 import Basics
 import Foundation
+import GATTHeartRate
 import Health
-import OfflineQueue
 import Testing
 
 @testable import EdgeGateway
+@testable import OfflineQueue
+@testable import Recording
 
 @Suite struct PageTests {
     private let now = Date(timeIntervalSince1970: 1_796_083_200)
+    private let second = WornStrap(sensor: 2, assignment: 7)
+    private let third = WornStrap(sensor: 3, assignment: 8)
 
     private func shares() throws -> (Shares, String) {
         let directory = FileManager.default.temporaryDirectory
@@ -71,10 +75,10 @@ import Testing
     @Test func aShareEndsByItselfAndIsKeptOverARestart() async throws {
         let (shares, directory) = try shares()
         let share = try await shares.make(
-            sensor: 2, expires: now.addingTimeInterval(60), at: now)
+            sensor: second, expires: now.addingTimeInterval(60), at: now)
         #expect(share.token.count == 43)
         let again = Shares(stateDirectory: directory)
-        #expect(await again.scope(of: share.token, at: now) == .share(sensor: 2))
+        #expect(await again.scope(of: share.token, at: now) == .share(second))
         #expect(await again.scope(of: "", at: now) == nil)
         let mode = try FileManager.default.attributesOfItem(
             atPath: directory + "/shares.json")[.posixPermissions]
@@ -91,25 +95,25 @@ import Testing
     {
         let (shares, directory) = try shares()
         let share = try await shares.make(
-            sensor: 2, expires: now.addingTimeInterval(60), at: now)
+            sensor: second, expires: now.addingTimeInterval(60), at: now)
         let other = try await shares.make(
-            sensor: 3, expires: now.addingTimeInterval(600), at: now)
+            sensor: third, expires: now.addingTimeInterval(600), at: now)
         let end = now.addingTimeInterval(60)
         if isWatched {
             #expect(await shares.scope(of: share.token, at: end) == nil)
         } else {
-            await shares.look(at: end)
+            await shares.look(at: end, worn: nil)
         }
         #expect(await shares.scope(of: share.token, at: now) == nil)
         let again = Shares(stateDirectory: directory)
         #expect(await again.scope(of: share.token, at: now) == nil)
-        #expect(await again.scope(of: other.token, at: now) == .share(sensor: 3))
+        #expect(await again.scope(of: other.token, at: now) == .share(third))
     }
 
     @Test func aShareWhoseEndCouldNotBeWrittenIsTriedAgain() async throws {
         let (shares, directory) = try shares()
         let share = try await shares.make(
-            sensor: 2, expires: now.addingTimeInterval(60), at: now)
+            sensor: second, expires: now.addingTimeInterval(60), at: now)
         let path = directory + "/shares.json"
         try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
         // In the way of the file, for root as well.
@@ -119,24 +123,73 @@ import Testing
         try FileManager.default.removeItem(atPath: path)
         try FileManager.default.moveItem(atPath: path + ".old", toPath: path)
         // The clock has gone back meanwhile.
-        await shares.look(at: now)
+        await shares.look(at: now, worn: nil)
         let again = Shares(stateDirectory: directory)
         #expect(await again.scope(of: share.token, at: now) == nil)
     }
 
+    /// The family of one patient saw the heart rate of the next one.
+    @Test func aShareEndsWhenSomebodyElseWearsItsStrap() async throws {
+        let (shares, directory) = try shares()
+        let expires = now.addingTimeInterval(60)
+        var tokens: [String] = []
+        for sensor in [second, third, nil] {
+            tokens.append(try await shares.make(sensor: sensor, expires: expires, at: now).token)
+        }
+        let scopes = [ViewerScope.share(second), .share(third), .share(nil)]
+        let next = WornStrap(sensor: second.sensor, assignment: 9)
+        #expect(scopes.map { $0.covers(second) } == [true, false, true])
+        #expect(scopes.map { $0.covers(next) } == [false, false, true])
+        #expect(scopes.map { $0.covers(nil) } == [false, false, true])
+        await shares.look(at: now, worn: nil)
+        await shares.look(at: now, worn: [second, third])
+        for (token, scope) in zip(tokens, scopes) {
+            #expect(await shares.scope(of: token, at: now) == scope)
+        }
+        await shares.look(at: now, worn: [next, third])
+        let again = Shares(stateDirectory: directory)
+        for (token, scope) in zip(tokens, [nil, scopes[1], scopes[2]] as [ViewerScope?]) {
+            #expect(await again.scope(of: token, at: now) == scope)
+        }
+    }
+
+    /// The last rate of the one before was shown as the next one's.
+    @Test func whoWearsAStrapNextHasNoRateBeforeTheirFirstFrame() {
+        let sensor = Sensor(
+            id: 2, address: "A0:9E:1A:00:00:02", details: SensorDetails(), isForgotten: false)
+        var session = SensorSession(sensorID: 2)
+        func take(_ bpm: UInt8, second: Int) {
+            let uptime = Uptime.zero + .seconds(second)
+            let reading = ClockReading(uptime: uptime, wall: .epoch, isTrusted: true)
+            _ = session.take([0, bpm], uptime: uptime, now: reading, policy: .clinical)
+            _ = session.release(now: reading, policy: .clinical)
+        }
+        func strap() -> LiveStrap {
+            LiveStrap(
+                sensor, 7, session, nil, at: .zero + .seconds(104), freshTime: .seconds(10))
+        }
+        take(60, second: 100)
+        #expect(strap().bpm == 60)
+        session.changeHands(at: .zero + .seconds(102))
+        #expect(strap().bpm == nil && strap().secondsSinceFrame == nil)
+        take(90, second: 103)
+        #expect(strap().bpm == 90 && strap().secondsSinceFrame == 1)
+    }
+
     @Test func aShareThatCannotBeKeptIsNotGiven() async throws {
         let (shares, directory) = try shares()
-        let kept = try await shares.make(sensor: 2, expires: now.addingTimeInterval(60), at: now)
+        let kept = try await shares.make(
+            sensor: second, expires: now.addingTimeInterval(60), at: now)
         // In the way of the file, for root as well.
         let path = directory + "/shares.json"
         try FileManager.default.removeItem(atPath: path)
         try FileManager.default.createDirectory(
             atPath: path + "/in-the-way", withIntermediateDirectories: true)
         await #expect(throws: ProblemReport.self) {
-            try await shares.make(sensor: 3, expires: now.addingTimeInterval(60), at: now)
+            try await shares.make(sensor: third, expires: now.addingTimeInterval(60), at: now)
         }
         await #expect(throws: ProblemReport.self) { try await shares.stop(at: now) }
-        #expect(await shares.scope(of: kept.token, at: now) == .share(sensor: 2), "still in force")
+        #expect(await shares.scope(of: kept.token, at: now) == .share(second), "still in force")
         let files = try FileManager.default.contentsOfDirectory(atPath: directory)
         #expect(files == ["shares.json"], "no secret is left beside it")
     }

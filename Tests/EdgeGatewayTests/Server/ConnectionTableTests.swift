@@ -88,14 +88,15 @@ import Testing
         (0..<count).compactMap { _ in viewers.take(viewer, end: {}) }
     }
 
-    private let share = Viewer(scope: .share(sensor: nil), holder: .share("one"))
+    private let share = Viewer(scope: .share(nil), holder: .share("one"))
 
     @Test func oneShareDoesNotTakeAllPlaces() {
         let viewers = Viewers()
         let taken = take(viewers, share, 40)
         #expect(taken.count == Viewers.perShareMax)
         #expect(viewers.take(Viewer(scope: .full, holder: .operatorToken), end: {}) != nil)
-        let other = Viewer(scope: .share(sensor: 1), holder: .share("two"))
+        let other = Viewer(
+            scope: .share(WornStrap(sensor: 1, assignment: 1)), holder: .share("two"))
         #expect(viewers.take(other, end: {}) != nil)
         withExtendedLifetime(taken) {}
     }
@@ -103,7 +104,7 @@ import Testing
     @Test func manySharesLeavePlacesForTheOperator() {
         let viewers = Viewers()
         let shares = (0..<10).flatMap { number in
-            take(viewers, Viewer(scope: .share(sensor: nil), holder: .share("\(number)")), 16)
+            take(viewers, Viewer(scope: .share(nil), holder: .share("\(number)")), 16)
         }
         #expect(shares.count == Viewers.sharesMax)
         #expect(take(viewers, Viewer(scope: .full, holder: .operatorToken), 8).count == 8)
@@ -113,7 +114,7 @@ import Testing
     @Test func oneMachineWithManySharesIsBoundedAndAProxyOnThisOneIsNot() {
         let viewers = Viewers()
         func viewer(_ number: Int, _ address: String?) -> Viewer {
-            Viewer(scope: .share(sensor: nil), holder: .share("\(number)"), address: address)
+            Viewer(scope: .share(nil), holder: .share("\(number)"), address: address)
         }
         let remote = (0..<10).flatMap { take(viewers, viewer($0, "192.0.2.1"), 4) }
         #expect(remote.count == Viewers.perShareMax)

@@ -48,6 +48,30 @@ struct HistoryTests {
         }
     }
 
+    /// The chart of a strap showed the patient who had worn it before, too.
+    @Test func aChartOfOneWearerHasNothingOfTheOneBefore() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in [60, 61] as [UInt8] {
+            try await queue.beat(worn.assignment, bpm: bpm, clock)
+            clock.advance(seconds: 60)
+        }
+        let next = try await queue.enroll(.example("next", patient: "p-next"))
+        let assignment = try await queue.assign(sensor: worn.sensor.id, enrollment: next.id)
+        clock.advance(seconds: 60)
+        try await queue.beat(assignment, bpm: 90, clock)
+        try await queue.flush()
+        func rates(_ assignment: Int64?) async throws -> [Double] {
+            try await queue.heartRateChart(
+                sensor: worn.sensor.id, assignment: assignment, from: midnight,
+                until: midnight + .seconds(3_600), bucket: .seconds(5), needsContact: true
+            ).map(\.meanBPM)
+        }
+        #expect(try await rates(worn.assignment.id) == [60, 61])
+        #expect(try await rates(assignment.id) == [90])
+        #expect(try await rates(nil) == [60, 61, 90])
+    }
+
     @Test func severalRunsAndABootWithoutAClockMakeOneHistory() async throws {
         clock.set { $0.isTrusted = false }
         var queue = try await store.open(clock)

@@ -1,10 +1,10 @@
 // One strap with its chart: on the page if there are few straps, or opened above the wall.
 class Card {
   constructor(bed) {
-    this.sensor = bed.strap.sensor; this.shown = null;
+    this.shown = null;
     this.node = make('article', 'card strap');
     this.title = make('h2', '', bed.strap.name);
-    this.title.id = 'strap-' + this.sensor;
+    this.title.id = 'strap-' + bed.strap.sensor;
     this.title.dir = 'auto';
     this.node.setAttribute('aria-labelledby', this.title.id);
     this.badge = make('span', 'badge');
@@ -17,7 +17,7 @@ class Card {
     this.head = make('div', 'head');
     this.facts = make('dl', 'facts');
     this.head.append(top, rate, this.age, this.advice, this.facts);
-    this.chart = new Chart(this.sensor, bed.strap.name);
+    this.chart = new Chart(bed.strap.assignment, bed.strap.name);
     this.node.append(this.head, this.chart.node);
     this.update(bed);
   }

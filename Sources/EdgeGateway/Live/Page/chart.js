@@ -1,7 +1,7 @@
-// The chart of one strap.
+// The chart of one strap, of the person who wears it now.
 class Chart {
-  constructor(sensor, name) {
-    this.sensor = sensor; this.minutes = 10; this.histories = {}; this.asked = {}; this.samples = [];
+  constructor(assignment, name) {
+    this.assignment = assignment; this.minutes = 10; this.histories = {}; this.asked = {}; this.samples = [];
     this.cursor = null; this.listed = '';
     this.node = make('div', 'history');
     const span = make('div', 'span');
@@ -59,10 +59,10 @@ class Chart {
   }
   async refresh() {
     const minutes = this.minutes, asked = this.asked[minutes];
-    if (!heard || document.hidden || asked && (asked.busy || since(asked.at) < asked.wait)) return;
+    if (!heard || document.hidden || this.assignment === undefined || asked && (asked.busy || since(asked.at) < asked.wait)) return;
     const ask = this.asked[minutes] = { busy: true, at: instant(), wait: RETRY_SECONDS };
     try {
-      const answer = await fetch('/v1/live/history?sensor=' + this.sensor + '&minutes=' + minutes,
+      const answer = await fetch('/v1/live/history?assignment=' + this.assignment + '&minutes=' + minutes,
         { cache: 'no-store' });
       if (!answer.ok) throw new Error('refused');
       this.histories[minutes] = Chart.read(await answer.json());

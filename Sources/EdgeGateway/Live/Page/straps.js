@@ -7,10 +7,11 @@ function showStraps(report) {
   scope = report.scope === 'full' ? 'full' : 'share';
   $('token').hidden = true;
   const straps = report.straps.filter(strap => strap && number(strap.sensor) !== undefined);
-  forgetBeds(new Set(straps.map(strap => strap.sensor)));
+  const keys = straps.map(keyOf);
+  forgetBeds(new Set(keys));
   for (const strap of straps) takeBed({ ...strap, name: printable(strap.name) || 'Strap ' + strap.sensor });
-  sortBeds(straps.map(strap => strap.sensor));
-  for (const [sensor, card] of cards) if (beds.has(sensor)) card.update(beds.get(sensor)); else dropCard(sensor);
+  sortBeds(keys);
+  for (const [key, card] of cards) if (beds.has(key)) card.update(beds.get(key)); else dropCard(key);
   const isWalled = beds.size > CARDS_MAX;
   if (isWalled === wall.node.hidden) { wall.use(isWalled); dropCards(); }
   if (!isWalled) showCards();
@@ -19,13 +20,13 @@ function showStraps(report) {
   if (isWalled) wall.refresh(); else faces();
 }
 function showCards() {
-  for (const bed of beds.values()) {
-    if (cards.has(bed.strap.sensor)) continue;
+  for (const [key, bed] of beds) {
+    if (cards.has(key)) continue;
     const card = new Card(bed);
-    cards.set(bed.strap.sensor, card);
+    cards.set(key, card);
     card.chart.refresh();
   }
-  const nodes = [...beds.keys()].map(sensor => cards.get(sensor).node), there = $('straps').children;
+  const nodes = [...beds.keys()].map(key => cards.get(key).node), there = $('straps').children;
   if (nodes.some((node, place) => there[place] !== node)) { $('straps').replaceChildren(...nodes); fitCards(); }
 }
 // Cards fill the screen, as tiles do.
@@ -39,5 +40,5 @@ function showEmpty() {
   text($('empty-text'), scope === 'full' ? 'Put a strap on, then type on the gateway:' : 'There is nothing to show for this link now.');
   $('empty-steps').hidden = scope !== 'full';
 }
-function dropCard(sensor) { cards.get(sensor).node.remove(); cards.delete(sensor); }
-function dropCards() { for (const sensor of [...cards.keys()]) dropCard(sensor); }
+function dropCard(key) { cards.get(key).node.remove(); cards.delete(key); }
+function dropCards() { for (const key of [...cards.keys()]) dropCard(key); }

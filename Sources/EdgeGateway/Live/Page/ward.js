@@ -5,16 +5,18 @@ const CARDS_MAX = 3;
 const TREND_MS = 60000, TREND_DRAWN_MS = 6000, TREND_BREAK_MS = 7500, TREND_BPM = 20, TREND_SAMPLES = 200;
 const MINUTE_ASKED_MS = 100; // between two requests for what was before the page was opened
 
-const beds = new Map();      // by sensor, in the order of their places, which is the report's
+const beds = new Map();      // by `keyOf`, in the order of their places, which is the report's
 const cards = new Map();     // those on the page, or the one that is opened
+// A strap on one person: who wears it next has a bed of their own, with a trend and a chart of their own.
+const keyOf = strap => `${strap.sensor}/${strap.assignment ?? ''}`;
 let trendsAt = -Infinity, minuteAsked = 0, minuteBusy = false;
 const wall = new Wall({
   label: 'Straps', things: 'straps', hasTrend: true, look: faces,
-  open(sensor) {
-    const bed = beds.get(sensor);
+  open(key) {
+    const bed = beds.get(key);
     if (!bed) return null;
     const card = new Card(bed);
-    cards.set(sensor, card);
+    cards.set(key, card);
     card.show(faceNow(bed));
     requestAnimationFrame(() => { card.chart.draw(); card.chart.refresh(); });
     return card.node;
@@ -31,8 +33,8 @@ $('page').querySelector('main').append(wall.node);
 document.querySelector('header').append(wall.tools);
 
 function takeBed(strap) {
-  let bed = beds.get(strap.sensor);
-  if (!bed) beds.set(strap.sensor, bed = { samples: [], trend: '', isDrawn: false, last: null, fresh: null, asked: false });
+  let bed = beds.get(keyOf(strap));
+  if (!bed) beds.set(keyOf(strap), bed = { samples: [], trend: '', isDrawn: false, last: null, fresh: null, asked: false });
   bed.strap = strap;
   const { age, fresh } = newness(strap, 0);
   if (!fresh) return;
@@ -63,18 +65,19 @@ const faceNow = bed => ({ ...faceOf(bed.strap, reportAge(), bed.last), trend: be
 // All faces now. The strip, the header, cards and those who listen learn from the same.
 function faces() {
   watch();                   // after a jump of the clock: straps are silent only while the connection is there
-  const all = new Map(), needs = gatewayNeeds(sensor => beds.has(sensor)), now = gatewayNow(), gone = [], back = [];
+  const all = new Map(), sensors = new Set([...beds.values()].map(bed => bed.strap.sensor));
+  const needs = gatewayNeeds(sensor => sensors.has(sensor)), now = gatewayNow(), gone = [], back = [];
   // All trends in one paint: one that changes has the compositor arrange all tiles anew.
   const areDue = performance.now() - trendsAt >= TREND_DRAWN_MS;
   if (areDue) trendsAt = performance.now();
-  for (const [sensor, bed] of beds) {
+  for (const [key, bed] of beds) {
     if (areDue || !bed.isDrawn) drawTrend(bed, now);
     const face = faceNow(bed);
-    if (face.rank < NEEDS_NOBODY) needs.push({ ...face, key: sensor });
+    if (face.rank < NEEDS_NOBODY) needs.push({ ...face, key });
     if (bed.fresh !== null && bed.fresh !== face.fresh && !lost) (face.fresh ? back : gone).push(face.name);
     bed.fresh = lost ? null : face.fresh;
-    all.set(sensor, face);
-    const card = cards.get(sensor);
+    all.set(key, face);
+    const card = cards.get(key);
     if (card) card.show(face);
   }
   for (const [names, one, many] of [[gone, ': no signal.', ' straps: no signal.'], [back, ' sends again.', ' straps send again.']]) {
@@ -96,23 +99,22 @@ function tellNeeds(needs) {
 }
 function tellState(words, isWarning) { text($('state'), words); $('state').className = isWarning ? 'warn' : 'soft'; }
 function sortBeds(order) {
-  if ([...beds.keys()].every((sensor, place) => sensor === order[place])) return;
+  if ([...beds.keys()].every((key, place) => key === order[place])) return;
   const known = new Map(beds);
   beds.clear();
-  for (const sensor of order) beds.set(sensor, known.get(sensor));
+  for (const key of order) beds.set(key, known.get(key));
 }
-function forgetBeds(seen) { for (const sensor of beds.keys()) if (!seen.has(sensor)) beds.delete(sensor); }
+function forgetBeds(seen) { for (const key of beds.keys()) if (!seen.has(key)) beds.delete(key); }
 // The minute before the page was opened, one strap after the other, from the gateway's chart.
 async function askMinute() {
   if (wall.node.hidden || minuteBusy || lost || document.hidden || performance.now() - minuteAsked < MINUTE_ASKED_MS) return;
-  const sensor = wall.order.find(key => beds.has(key) && !beds.get(key).asked);
-  if (sensor === undefined) return;
-  const bed = beds.get(sensor);
+  const bed = wall.order.map(key => beds.get(key)).find(bed => bed && !bed.asked);
+  if (!bed) return;
   bed.asked = minuteBusy = true;
   const first = bed.samples.length ? bed.samples[0].at : heardAt;
   if (gatewayNow() - first < TREND_MS) {
     try {
-      const answer = await fetch(`/v1/live/history?sensor=${sensor}&minutes=10`, { cache: 'no-store' });
+      const answer = await fetch(`/v1/live/history?assignment=${bed.strap.assignment}&minutes=10`, { cache: 'no-store' });
       if (answer.ok) {
         const { points, bucket } = Chart.read(await answer.json());
         bed.samples.unshift(...points.map(p => ({ at: p.at + bucket / 2, bpm: p.mean }))
