@@ -171,6 +171,21 @@ import Testing
             #expect(try await chart(1, second) == nil)
         }
     }
+    }
+
+    /// A link that had ended turned into the whole page.
+    @Test func aLinkThatHasEndedIsNotTheWholePageUntilThePageIsOpenedAgain() async throws {
+        let port = Self.port()
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) { _ in
+            let cookie = ["-i", "-H", "Cookie: edge-gateway=\(Shares.token())"]
+            let live = try await curl(port, "/v1/live", cookie)
+            #expect(live.status == 401 && !live.body.lowercased().contains("set-cookie"))
+            let page = try await curl(port, "/", cookie)
+            #expect(page.status == 200 && page.body.contains("edge-gateway=; Path=/"))
+            #expect(page.body.contains("Max-Age=0"))
+            #expect(try await curl(port, "/v1/live/now").status == 200)
+            #expect(try await !curl(port, "/", ["-i"]).body.lowercased().contains("set-cookie"))
+        }
 
     @Test func othersAreNotListenedToWithoutAToken() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(Self.port())"]

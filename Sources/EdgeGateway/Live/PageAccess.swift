@@ -3,7 +3,8 @@ import Foundation
 /// Who may see the live page.
 ///
 /// On loopback everybody who is on this machine already may. Elsewhere a token is needed: that of the
-/// operator shows the whole page, that of a share a heart rate. The cookie is the token itself, so
+/// operator shows the whole page, that of a share a heart rate. A token that is shown decides alone, also
+/// on loopback: one that has ended shows nothing. The cookie is the token itself, so
 /// that a screen in a ward lives through a restart of the daemon, and a share that is stopped ends
 /// where it is displayed. A program's token opens its one thing alone.
 actor PageAccess {
@@ -46,12 +47,10 @@ actor PageAccess {
         self.shares = shares
     }
 
-    /// The scope of the viewer with this cookie; nil for an unknown cookie.
+    /// The scope of the viewer with this cookie; nil for an unknown cookie, and for a program's.
     func scope(cookie: String?, at now: Date) async -> ViewerScope? {
-        // Not even where everybody may: a program shows by its token what it is for.
-        if let cookie, program(of: cookie) != nil { return nil }
-        if let cookie, let scope = await scope(of: cookie, at: now) { return scope }
-        return isOpen ? .full : nil
+        guard let cookie else { return isOpen ? .full : nil }
+        return await scope(of: cookie, at: now)
     }
 
     /// Whether a request with this token may use a program's path. A viewer of the whole page may use every path; the

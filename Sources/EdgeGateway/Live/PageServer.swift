@@ -60,7 +60,7 @@ struct PageServer: ReopenedServer {
         let router = RouteBook()
         _ = router.add(middleware: PageGuard(place: place))
         _ = router.add(middleware: FailureAnswers(advice: "docs/use/live-page.md", logger: logger))
-        addPages(to: router)
+        addPages(to: router, access)
         addSession(to: router, access)
         let viewer: @Sendable (Request, PeerContext) async -> Viewer? = { request, context in
             let token = Self.token(in: request)
@@ -81,8 +81,17 @@ struct PageServer: ReopenedServer {
         return router
     }
 
-    private func addPages(to router: RouteBook) {
-        router.get("/") { _, _ in PageDocument.answer(PageDocument.live) }
+    private func addPages(to router: RouteBook, _ access: PageAccess) {
+        router.get("/") { request, _ in
+            var response = PageDocument.answer(PageDocument.live)
+            // Whoever opens the page again gets in as one without a link; a page that is open stays as it is.
+            if let cookie = request.cookies[Self.cookieName]?.value,
+                await access.scope(cookie: cookie, at: Date()) == nil
+            {
+                response.headers[.setCookie] = Self.cookie("", lifetime: .zero)
+            }
+            return response
+        }
         router.get("enroll") { _, _ in PageDocument.answer(PageDocument.enroll) }
         EnrollOnceRoutes(webEnrolling: webEnrolling).add(to: router)
     }
@@ -96,10 +105,7 @@ struct PageServer: ReopenedServer {
             case .admitted:
                 return Response(
                     status: .noContent,
-                    headers: [
-                        .setCookie: "\(Self.cookieName)=\(ask.token); Path=/; HttpOnly; "
-                            + "SameSite=Strict; Max-Age=\(Self.cookieLifetime.components.seconds)"
-                    ])
+                    headers: [.setCookie: Self.cookie(ask.token, lifetime: Self.cookieLifetime)])
             case .refused:
                 return try Answers.json(.badToken)
             case .tooMany(let pause):
@@ -108,6 +114,11 @@ struct PageServer: ReopenedServer {
                 return response
             }
         }
+    }
+
+    private static func cookie(_ token: String, lifetime: Duration) -> String {
+        "\(cookieName)=\(token); Path=/; HttpOnly; SameSite=Strict; "
+            + "Max-Age=\(lifetime.components.seconds)"
     }
 
     /// The token of a request: a browser's cookie, or `Authorization: Bearer` of a program.

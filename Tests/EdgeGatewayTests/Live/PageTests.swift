@@ -233,6 +233,13 @@ import Testing
         #expect(await access.scope(cookie: nil, at: now) == nil)
     }
 
+    /// A share that had ended showed the whole page of this machine.
+    @Test func aTokenThatHasEndedShowsNothingOnThisMachineEither() async throws {
+        let access = PageAccess(isOpen: true, operatorToken: nil, shares: try shares().0)
+        #expect(await access.scope(cookie: "ended", at: now) == nil)
+        #expect(await access.scope(cookie: nil, at: now) == .full)
+    }
+
     @Test func thePageOfAPhoneTakesOneLinkAndFewTries() throws {
         var page = OneTimeEnrollment()
         #expect(page.take("", link: "x", at: now) == nil)
