@@ -36,12 +36,12 @@ actor WebEnrollmentService {
         }
         do {
             let report = try await enrolling.enroll(request)
-            handover.finish(.success(report))
+            handover.finish(ask.code, .success(report))
             return EnrollOnceReport(name: report.name, exchange: report.exchange)
         } catch {
             let problem =
                 (error as? QueueError).map { ProblemReport($0) } ?? error as? ProblemReport
-            if let problem { handover.finish(.failure(problem)) }
+            handover.finish(ask.code, problem.map { .failure($0) })
             throw error
         }
     }
@@ -58,6 +58,8 @@ struct OneTimeEnrollment {
     private var request: WebEnrollRequest?
     private var expires = Date.distantPast
     private var tries = 0
+    /// A link that was taken is being used: the page takes no other one meanwhile.
+    private var isTaken = false
     private var result: Result<EnrollmentReport, ProblemReport>?
 
     /// A new page; an earlier one ends.
@@ -70,29 +72,37 @@ struct OneTimeEnrollment {
         return code
     }
 
-    /// The request to enroll with; nil if the code is not the one in force.
+    /// The request to enroll with; nil if the code is not the one in force. ``finish(_:_:)`` follows.
     mutating func take(_ code: String, link: String, at now: Date) -> EnrollRequest? {
         guard let mine = self.code, let request, code.isSameSecret(as: mine), now < expires,
-            tries < Self.triesMax
+            tries < Self.triesMax, !isTaken
         else { return nil }
         tries += 1
+        isTaken = true
         return EnrollRequest(
             link: link, name: request.name, resolution: request.resolution)
     }
 
-    mutating func finish(_ result: Result<EnrollmentReport, ProblemReport>) {
+    /// The result of a link that the page with this code gave; nil if nobody can be told why there is none. A page that
+    /// another one has replaced changes nothing.
+    mutating func finish(_ code: String, _ result: Result<EnrollmentReport, ProblemReport>?) {
+        guard code == self.code else { return }
+        isTaken = false
+        guard let result else { return }
         self.result = result
-        if case .success = result { code = nil }
+        if case .success = result { self.code = nil }
     }
 
     func report(at now: Date) -> WebEnrollmentReport {
         switch result {
         case .success(let enrollment):
             WebEnrollmentReport(state: "enrolled", enrollment: enrollment)
-        case .failure(let problem) where tries < Self.triesMax && now < expires:
+        case .failure(let problem) where isTaken || tries < Self.triesMax && now < expires:
             WebEnrollmentReport(state: "waiting", problem: problem)
         case .failure(let problem): WebEnrollmentReport(state: "ended", problem: problem)
-        case nil: WebEnrollmentReport(state: code != nil && now < expires ? "waiting" : "ended")
+        case nil:
+            WebEnrollmentReport(
+                state: isTaken || code != nil && now < expires ? "waiting" : "ended")
         }
     }
 }

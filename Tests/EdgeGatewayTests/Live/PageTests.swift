@@ -250,7 +250,7 @@ import Testing
         #expect(page.take(code, link: "x", at: now.addingTimeInterval(600)) == nil)
         for _ in 0..<OneTimeEnrollment.triesMax {
             #expect(page.take(code, link: "x", at: now)?.name == "ward")
-            page.finish(.failure(.badRequest))
+            page.finish(code, .failure(.badRequest))
         }
         #expect(page.take(code, link: "x", at: now) == nil)
         #expect(page.report(at: now).state == "ended")
@@ -259,6 +259,26 @@ import Testing
             WebEnrollRequest(name: nil, resolution: nil), expires: now.addingTimeInterval(600))
         #expect(page.take(code, link: "x", at: now) == nil)
         #expect(page.take(second, link: "y", at: now)?.link == "y")
+    }
+
+    /// The result of an earlier page ended the new one, and two requests could use one page.
+    @Test func thePageOfAPhoneHearsOnlyOfItsOwnLinkAndTakesNoSecondOneMeanwhile() throws {
+        var page = OneTimeEnrollment()
+        let ask = WebEnrollRequest(name: "ward", resolution: nil)
+        let expires = now.addingTimeInterval(600)
+        let first = page.begin(ask, expires: expires)
+        #expect(page.take(first, link: "x", at: now) != nil)
+        #expect(page.take(first, link: "y", at: now) == nil, "the first link is being used")
+        #expect(page.report(at: expires).state == "waiting")
+        let second = page.begin(ask, expires: expires)
+        page.finish(first, .failure(.badRequest))
+        #expect(page.report(at: now) == WebEnrollmentReport(state: "waiting"))
+        #expect(page.take(second, link: "y", at: now) != nil)
+        page.finish(second, nil)
+        #expect(page.take(second, link: "z", at: now) != nil)
+        page.finish(second, .failure(.badRequest))
+        #expect(page.report(at: now).problem == .badRequest)
+        #expect(page.take(second, link: "z", at: now) != nil)
     }
 
     @Test func bedsHaveTheirPlacesByNameUnlessAPersonGaveAnOrder() {
