@@ -189,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.json({"time": stamp(time.time()), "old": playing.is_fleet_old, "gateways": playing.fleet})
         if playing.token and f"edge-gateway={playing.token}" not in self.headers.get("Cookie", ""):
             return self.problem(401, "token-needed", "this link is no longer valid", "ask again")
-        if playing.full and path in ("/v1/live", "/v1/live/now"):
+        if playing.full and path == "/v1/live":
             return self.problem(503, "too-many-viewers", "32 viewers are watching", "close one")
         if path == "/v1/live":
             return self.stream()

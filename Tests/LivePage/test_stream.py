@@ -119,6 +119,7 @@ def test_rubbish_on_the_stream_changes_nothing(server, visit):
 def test_who_may_see_rates_only_asks_for_no_more(server, visit):
     server.scope = "share"
     page = visit(server.url)
+    # Nothing said so but the stream, whose answer an EventSource does not tell.
     page.wait_for_selector(".mean", state="attached")
     page.wait_for_timeout(500)
     assert set(server.asked) <= {"/", "/v1/live", "/v1/live/history"}

@@ -20,10 +20,13 @@ function openStream() {
     source = null;
     later();
     try {
-      const answer = await fetch('/v1/live/now', { cache: 'no-store' });
+    // The same again, for an EventSource does not tell the answer.
+    const asked = new AbortController();
+      const answer = await fetch('/v1/live', { cache: 'no-store', signal: asked.signal });
       if (answer.status === 401) return needToken('');
-      if (!answer.ok) refusal = (await answer.json()).message || '';
-    } catch { /* The gateway is away. */ }
+      refusal = answer.ok ? '' : (await answer.json()).message || '';
+    } catch { refusal = ''; /* The gateway is away. */ }
+    asked.abort();
   });
 }
 function later() { reopenAt = performance.now() + reopenMs; reopenMs = Math.min(reopenMs * 2, REOPEN_MS_MAX); }
