@@ -98,6 +98,21 @@ def test_a_gap_tells_its_cause_to_pointer_keyboard_and_reader(server, visit):
     assert "not heard" in line and "3 min 20 s" in line
 
 
+# "03:22:30 – now" of a gap that had lasted for days.
+def test_a_gap_of_days_has_a_date_and_a_length(server, visit):
+    server.straps[0].stop(age=200_000)
+    server.gaps = [(200_000, None, "link-lost")]
+    page = visit(server.url)
+    page.wait_for_selector(".gap")
+    page.locator("summary").first.click()
+    line = page.locator("details li").first.inner_text()
+    began = page.evaluate("new Date(Date.now() - 200000000).toLocaleDateString([], { month: 'short', day: 'numeric' })")
+    assert began in line and "now (2 days): no data" in line
+    chart = page.get_by_role("slider", name="Heart rate of Strap 1, last 10 minutes")
+    chart.focus()
+    assert f"since {began}" in chart.get_attribute("aria-valuetext")
+
+
 def test_a_gap_of_a_share_is_no_data_and_no_more(server, visit):
     server.scope, server.gaps = "share", [(400, 200, "out-of-range")]
     page = visit(server.url)

@@ -59,8 +59,8 @@ const opened = instant();    // when the page began to wait for it
 const gatewayNow = () => heard ? heardAt + since(heard) * 1000 : Date.now();
 const clock = (ms, seconds) => new Date(ms).toLocaleTimeString([],
   { hour: '2-digit', minute: '2-digit', second: seconds ? '2-digit' : undefined, hourCycle: 'h23' });
-function moment(stamp) {
-  const ms = Date.parse(stamp);
+const moment = stamp => momentOf(Date.parse(stamp));
+function momentOf(ms) {
   if (!Number.isFinite(ms)) return '–';
   const day = new Date(ms);
   return day.toDateString() === new Date(gatewayNow()).toDateString() ? clock(ms, true)

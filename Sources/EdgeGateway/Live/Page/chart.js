@@ -193,9 +193,8 @@ class Chart {
   }
   list(known) {
     const gaps = known.gaps.filter(gap => gap.until - gap.from >= 1000).reverse();
-    const lines = gaps.slice(0, GAPS_LISTED_MAX).map(gap => `${clock(gap.began, true)} – `
-      + (gap.open ? `now: ${this.reason(gap)}`
-        : `${clock(gap.until, true)} (${lasting((gap.until - gap.began) / 1000)}): ${this.reason(gap)}`));
+    const lines = gaps.slice(0, GAPS_LISTED_MAX).map(gap => `${momentOf(gap.began)} – `
+      + `${gap.open ? 'now' : momentOf(gap.until)} (${lasting((gap.until - gap.began) / 1000)}): ${this.reason(gap)}`);
     if (gaps.length > GAPS_LISTED_MAX) lines.push(`and ${gaps.length - GAPS_LISTED_MAX} earlier`);
     const joined = lines.join('\n');
     if (joined === this.listed && this.gapsTitle.textContent) return;
@@ -241,7 +240,7 @@ class Chart {
     const gap = known.gaps.find(g => at >= g.from && at <= g.until);
     const piece = Chart.pieces(known).find(p => at >= p.from && at <= p.until);
     let words = clock(at, this.minutes === 10) + ': ';
-    if (gap) words += this.reason(gap) + (gap.open ? `, since ${clock(gap.began, true)}`
+    if (gap) words += this.reason(gap) + (gap.open ? `, since ${momentOf(gap.began)}`
       : `, for ${lasting((gap.until - gap.began) / 1000)}`);
     else if (piece) words += `${Math.round(piece.point.mean)} bpm`
       + (piece.point.low < piece.point.high ? ` (${piece.point.low} to ${piece.point.high})` : '');
