@@ -34,7 +34,8 @@ import Testing
             let page = try await curl(port, "/", ["-i"])
             #expect(page.status == 200 && page.body.contains("default-src 'none'"))
             #expect(page.body.contains("nonce-") && !page.body.contains("{{NONCE}}"))
-            let live = try await curl(port, "/v1/live", seconds: 3)
+            let live = try await curl(port, "/v1/live", ["-i"], seconds: 3)
+            #expect(live.body.lowercased().contains("x-accel-buffering: no"))
             #expect(live.body.contains("event: straps") && live.body.contains("event: gateway"))
             #expect(live.body.contains("\"bpm\":"))
             #expect(!live.body.contains(TestWorld.addresses[0]) && !live.body.contains("40001"))
@@ -171,7 +172,6 @@ import Testing
             #expect(try await chart(1, second) == nil)
         }
     }
-    }
 
     /// A link that had ended turned into the whole page.
     @Test func aLinkThatHasEndedIsNotTheWholePageUntilThePageIsOpenedAgain() async throws {
@@ -186,6 +186,7 @@ import Testing
             #expect(try await curl(port, "/v1/live/now").status == 200)
             #expect(try await !curl(port, "/", ["-i"]).body.lowercased().contains("set-cookie"))
         }
+    }
 
     @Test func othersAreNotListenedToWithoutAToken() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(Self.port())"]

@@ -70,6 +70,25 @@ def test_a_stream_that_says_nothing_for_six_seconds_is_lost(server, visit):
     until(page, "document.querySelectorAll('.badge.live').length === 2")
 
 
+# Reports were shown as of just now when a proxy held them up.
+def test_a_report_that_was_held_up_is_as_old_as_it_is(server, visit):
+    page = visit(server.url, clock=True)
+    page.wait_for_selector(".badge.live")
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)
+    age = """opened => { if (opened) isFirst = true;
+        showStraps({ at: new Date(heardAt + 1000).toISOString(), scope: 'full', straps: [{ sensor: 1, seconds_since_frame: 0.5, bpm: 72 }] });
+        source.close(); source = { close() {}, readyState: 1 }; return since(heard); }"""
+    page.evaluate(age, True)
+    for seconds, late in ((1, 0), (5, 4), (1, 4), (0.5, 3.5), (0, 2.5), (0, 1.5), (0.1, 0.6), (0.1, 0)):
+        page.clock.run_for(seconds * 1000)
+        assert abs(page.evaluate(age, False) - late) < 0.05, (seconds, late)
+    page.clock.run_for(5000)
+    assert page.evaluate(age, True) == 0
+    page.clock.run_for(4000)
+    page.evaluate(age, False)
+    assert card(page).locator(".age").text_content() == "3 s ago"
+
+
 def test_a_phone_that_slept_shows_no_rate_from_before(server, visit):
     page = visit(server.url, before=SKIP)
     page.wait_for_selector(".badge.live")
@@ -100,6 +119,7 @@ def test_an_answer_that_is_no_stream_is_asked_again(server, visit):
     server.stop()
     server.start()
     page.wait_for_selector("#lost p")
+    # Nothing said so but the stream, whose answer an EventSource does not tell.
     until(page, "document.querySelector('#lost').textContent.includes('viewers')")
     server.full = False
     page.wait_for_selector(".badge.live")
@@ -119,7 +139,6 @@ def test_rubbish_on_the_stream_changes_nothing(server, visit):
 def test_who_may_see_rates_only_asks_for_no_more(server, visit):
     server.scope = "share"
     page = visit(server.url)
-    # Nothing said so but the stream, whose answer an EventSource does not tell.
     page.wait_for_selector(".mean", state="attached")
     page.wait_for_timeout(500)
     assert set(server.asked) <= {"/", "/v1/live", "/v1/live/history"}

@@ -93,9 +93,12 @@ struct LiveRoutes: Sendable {
             }
             try await writer.finish(nil)
         }
-        return Response(
-            status: .ok,
-            headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+        var headers: HTTPFields = [
+            .contentType: "text/event-stream", .cacheControl: "no-store",
+        ]
+        // A proxy hands each event on at once.
+        if let name = HTTPField.Name("X-Accel-Buffering") { headers[name] = "no" }
+        return Response(status: .ok, headers: headers, body: body)
     }
 
     private static func unknown() throws -> Response {

@@ -51,9 +51,9 @@ const number = value => typeof value === 'number' && Number.isFinite(value) ? va
 
 // Time. A phone's steady clock may stand still while it sleeps and a wall clock may be set: the longer
 // of the two is how old something is.
-const instant = () => ({ steady: performance.now(), wall: Date.now() });
+const instant = (ago = 0) => ({ steady: performance.now() - ago * 1000, wall: Date.now() - ago * 1000 });
 const since = then => Math.max(performance.now() - then.steady, Date.now() - then.wall, 0) / 1000;
-let heard = null;            // when the newest report came
+let heard = null;            // when the newest report came, or would have come had it not been late
 let heardAt = 0;             // and the gateway's time in it, ms
 const opened = instant();    // when the page began to wait for it
 const gatewayNow = () => heard ? heardAt + since(heard) * 1000 : Date.now();

@@ -1,9 +1,12 @@
-// A report of straps.
-let scope = null, lost = false;
+// A report of straps. Of those of one stream, one may come later than those before, held up by a network or a proxy: by as
+// much as the gateway's time has advanced less than the page's. Clocks that run apart by CLOCKS_APART are no lateness.
+const CLOCKS_APART = 2e-4;
+let scope = null, lost = false, isFirst = true;
 function showStraps(report) {
   const at = Date.parse(report.at);
   if (!Array.isArray(report.straps) || !Number.isFinite(at)) return;
-  heard = instant(); heardAt = at;
+  heard = instant(isFirst ? 0 : Math.max(0, since(heard) * (1 - CLOCKS_APART) - (at - heardAt) / 1000));
+  heardAt = at; isFirst = false;
   scope = report.scope === 'full' ? 'full' : 'share';
   $('token').hidden = true;
   const straps = report.straps.filter(strap => strap && number(strap.sensor) !== undefined);

@@ -13,15 +13,16 @@ function openStream() {
     reopenMs = 1000; refusal = '';
     show(report);
   };
+  mine.addEventListener('open', () => { isFirst = true; });
   mine.addEventListener('straps', receive(showStraps));
   mine.addEventListener('gateway', receive(showGateway));
   mine.addEventListener('error', async () => {
     if (mine !== source || mine.readyState !== EventSource.CLOSED) return;
     source = null;
     later();
-    try {
     // The same again, for an EventSource does not tell the answer.
     const asked = new AbortController();
+    try {
       const answer = await fetch('/v1/live', { cache: 'no-store', signal: asked.signal });
       if (answer.status === 401) return needToken('');
       refusal = answer.ok ? '' : (await answer.json()).message || '';
