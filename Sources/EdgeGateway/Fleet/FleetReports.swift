@@ -61,22 +61,19 @@ extension FleetReport {
 
     init(_ status: StatusReport, marks: StrapMarks? = nil, at now: Date) {
         // Commands in remedies have addresses, and messages the end of one if a strap has no name.
-        func withoutAddresses(_ text: String) -> String {
-            status.sensors.reduce(text) { text, sensor in
-                text.replacing(sensor.address, with: "STRAP")
-                    .replacing("strap …" + sensor.address.suffix(5), with: sensor.fleetName)
-            }
-        }
+        let items = status.health(masking: { text, sensor in
+            text.replacing(sensor.address, with: "STRAP")
+                .replacing("strap …" + sensor.address.suffix(5), with: sensor.fleetName)
+        })
         let silent = status.sensors.filter { !$0.isStreaming }
         self.init(
             time: status.clockTrusted ? now : nil, gateway: status.gateway, version: status.version,
             well: status.well,
-            items: status.health.map { item in
+            items: items.map { item, sensor in
                 FleetItem(
                     name: item.name, severity: item.severity, since: item.since,
-                    seconds: item.seconds,
-                    detail: withoutAddresses(item.message), remedy: withoutAddresses(item.advice),
-                    sensor: status.sensors.first { $0.id == item.sensor }?.fleetName)
+                    seconds: item.seconds, detail: item.message, remedy: item.advice,
+                    sensor: sensor?.fleetName)
             },
             sensors: FleetSensors(
                 paired: status.sensors.count,
@@ -95,6 +92,26 @@ extension FleetReport {
                     FleetStrap(name: $0.fleetName, mark: marks.mark(ofAddress: $0.address))
                 }
             })
+    }
+}
+
+extension StatusReport {
+    /// The health items without what their texts say of straps' addresses, each with the strap that it is about. Such an
+    /// item names no other strap; one about no paired strap may name any.
+    func health(
+        masking mask: (String, SensorReport) -> String
+    ) -> [(item: HealthItem, sensor: SensorReport?)] {
+        let byNumber = Dictionary(
+            sensors.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        return health.map { item in
+            let sensor = item.sensor.flatMap { byNumber[$0] }
+            var masked = item
+            for named in sensor.map({ [$0] }) ?? sensors {
+                masked.message = mask(masked.message, named)
+                masked.advice = mask(masked.advice, named)
+            }
+            return (masked, sensor)
+        }
     }
 }
 

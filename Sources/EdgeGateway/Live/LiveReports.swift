@@ -79,17 +79,10 @@ struct LiveGatewayReport: Codable, Equatable {
 
     /// Messages name straps and enrollments; a strap without a name, its address, is masked.
     init(_ status: StatusReport) {
-        let addresses = status.sensors.map(\.address)
-        func masked(_ text: String) -> String {
-            addresses.reduce(text) { $0.replacing($1, with: "…" + $1.suffix(5)) }
-        }
         well = status.well
-        health = status.health.map { item in
-            var item = item
-            item.message = masked(item.message)
-            item.advice = masked(item.advice)
-            return item
-        }
+        health = status.health(masking: { text, sensor in
+            text.replacing(sensor.address, with: "…" + sensor.address.suffix(5))
+        }).map(\.item)
         pending = status.balance.pending
         held = status.balance.held.values.reduce(0, +)
         dead = status.balance.dead

@@ -23,13 +23,15 @@ struct LiveService: Sendable {
     /// These sensors with their open assignments, now. Reads memory only: clients ask several times a second.
     func straps(_ sensors: [Sensor], _ assignments: [Int64: Int64]) async -> [LiveStrap] {
         let recorded = await recorder.recorded
-        let snapshots = await central.snapshots()
+        let links = Dictionary(
+            await central.snapshots().map { ($0.address, $0) },
+            uniquingKeysWith: { first, _ in first })
         let uptime = clock.read().uptime
         return sensors.map { sensor in
             let known = recorded[sensor.id]
-            let link = snapshots.first { $0.address == known?.address ?? sensor.address }
             return LiveStrap(
-                sensor, assignments[sensor.id], known?.session, link, at: uptime,
+                sensor, assignments[sensor.id], known?.session,
+                links[known?.address ?? sensor.address], at: uptime,
                 freshTime: SensorReport.freshTime)
         }
     }

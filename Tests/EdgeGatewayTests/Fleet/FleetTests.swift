@@ -25,7 +25,12 @@ import Uplink
             HealthItem(
                 name: "strap-silent", severity: "error", since: noon, sensor: 2,
                 message: "strap …00:02 has sent nothing", advice: "wear it"),
+            HealthItem(
+                name: "doubled-stream", severity: "warning", since: noon,
+                message: "\(address) and strap …00:02", advice: "ask A0:9E:1A:00:00:02"),
         ]
+        let live = LiveGatewayReport(status).health
+        #expect(live.map(\.advice) == ["edge-gateway pair …00:01", "wear it", "ask …00:02"])
         var report = FleetReport(status, at: noon)
         // By the clock of the sample it may have any digits, the rate's too.
         report.oldestUndeliveredSeconds = 60
@@ -33,9 +38,10 @@ import Uplink
         for hidden in ["A0:9E", "00:01", "00:02", "40001", "222", "bpm"] {
             #expect(!text.contains(hidden), "\(hidden)")
         }
-        #expect(report.items.map(\.sensor) == ["Strap", "Strap 2"])
+        #expect(report.items.map(\.sensor) == ["Strap", "Strap 2", nil])
         #expect(report.items[0].remedy == "edge-gateway pair STRAP")
         #expect(report.items[1].detail == "Strap 2 has sent nothing")
+        #expect(report.items[2].detail == "STRAP and Strap 2")
         #expect(report.sensors == FleetSensors(paired: 2, streaming: 1, silent: ["Strap 2"]))
         #expect(report.backlog.map(\.destination) == ["a\"b\\c\nd", "x\"y"])
     }
