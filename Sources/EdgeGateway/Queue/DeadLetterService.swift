@@ -15,13 +15,12 @@ struct DeadLetterService: Sendable {
     func list(destination: Int64?, before: Int64?, limit: Int) async throws -> DeadLettersReport {
         try Listing.check(limit: limit)
         let names = try await StoreNames(queue)
-        let letters = try await queue.deadLetters(
-            of: destination, before: before, limit: limit + 1)
-        // A sample may have one at each of its destinations: they are on one page, else the next would leave some out.
-        let last = letters.count > limit ? letters[limit - 1].sampleID : 0
-        let page = letters.prefix { $0.sampleID >= last }
+        // All those of its last sample, which may be a few more: the next page begins behind it.
+        let letters = try await queue.deadLetters(of: destination, before: before, limit: limit)
+        let next = try await queue.deadLetters(
+            of: destination, before: letters.last?.sampleID ?? 0, limit: 1)
         return DeadLettersReport(
-            letters: page.map { DeadLetterReport($0, names) }, more: page.count < letters.count)
+            letters: letters.map { DeadLetterReport($0, names) }, more: !next.isEmpty)
     }
 
     /// One dead letter.

@@ -116,7 +116,7 @@ extension SampleQueue {
         if let code = log.unreadable { return note(QueueError(errno: code, "check log")) }
         repair.worked("check log")
         if let found = log.damage { return note(QueueError(.corrupt, "check log", found)) }
-        let lines = try? read("check tables") { db in
+        let found = try? read("check tables") { db in
             let tables = try String.fetchAll(
                 db,
                 sql: """
@@ -127,7 +127,8 @@ extension SampleQueue {
                 try String.fetchAll(db, sql: "PRAGMA quick_check('\(table)')").filter { $0 != "ok" }
             }
         }
-        if let line = lines?.first {
+        guard let lines = found else { return }
+        if let line = lines.first {
             // SQLite says it in the same way, with another number, when the device refuses a page.
             let isUnread =
                 line.contains("unable to get the page") && !line.contains("error code=11")

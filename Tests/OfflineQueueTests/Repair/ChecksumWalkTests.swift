@@ -1,3 +1,4 @@
+import FaultyDisk
 import Foundation
 import Testing
 
@@ -77,17 +78,16 @@ struct ChecksumWalkTests {
     }
 
     /// The next look came after a minute, and by then the fault counted as a new one: nobody was ever told.
-    @Test func aLogThatTheDiskDoesNotLetBeReadIsDamageAfterFiveMinutes() async throws {
+    @Test func tablesThatTheDiskDoesNotLetBeReadAreDamageAfterFiveMinutes() async throws {
+        let disk = try BadDisk(store.directory, seed: 1)
         let (queue, _) = try await worn(rows: 50)
-        let log = store.path + "-wal"
-        try FileManager.default.removeItem(atPath: log)
-        try FileManager.default.createSymbolicLink(
-            atPath: log, withDestinationPath: "/proc/self/mem")
-        #expect(WriteAheadLog(of: store.path, readsIndex: false).unreadable == EIO)
-        await step(queue, 250)
+        while await !queue.repair.walk.isAtEnd { await step(queue, 1) }
+        disk.fail(FAULTY_DISK_IO, perThousand: 1_000)
+        await step(queue, 290)
         #expect(await queue.repair.damage == nil, "it may recover")
-        await step(queue, 100)
+        await step(queue, 20)
         #expect(await queue.repair.damage?.code == .inputOutput)
+        disk.fail(0)
     }
 
     /// SQLite says nothing of rows behind the count of their page. They waited for ever, and no delivery got them.

@@ -190,6 +190,7 @@ struct SalvageTests {
         let stranger = try await Worn(theirs, 2)
         for _ in 0..<5 { try await theirs.beat(stranger.assignment, bpm: 99, clock) }
         try await theirs.flush()
+        try? FileManager.default.removeItem(atPath: store.path + "-wal")
         try FileManager.default.copyItem(
             atPath: other.path + "-wal", toPath: store.path + "-wal")
         if !hasSidecar {
