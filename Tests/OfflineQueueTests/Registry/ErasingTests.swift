@@ -243,7 +243,10 @@ struct ErasingTests {
         while try await queue.purgeSettled() > 0 {}
         while try await !queue.erase(Erasure(enrollment: erased.enrollment.id)) {}
         let summary = try await queue.importSamples(
-            from: file, into: ImportTarget(enrollmentID: kept.enrollment.id))
+            from: file,
+            into: ImportTarget(
+                enrollmentID: kept.enrollment.id,
+                assignments: [kept.assignment.id, erased.assignment.id]))
         #expect(summary.added == 0 && summary.unsure == 0 && summary.known == 61, "\(summary)")
     }
 
