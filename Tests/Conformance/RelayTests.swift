@@ -179,7 +179,7 @@ import Testing
     @Test func aQuestionAboutTheExchangesHealthHoldsUpNoRequest() async throws {
         try await Self.with { cluster, keys in
             let exchange = try await RelayFixture.exchange(patients: 1)
-            await exchange.inject(.silence, on: [.health], for: .untilCleared)
+            await exchange.inject(.silence, on: [.account], for: .requests(1))
             let patient = RelayFixture.patient(0)
             let settings = try await RelayFixture.settings(
                 cluster, exchange, try #require(keys["relay"]), workers: 1)
@@ -189,7 +189,7 @@ import Testing
                     try await RelayFixture.destination(cluster, "gw2", try #require(keys["gw2"]))
                 )
                 async let isHealthy = first.isHealthy()
-                while await !exchange.requests.contains(where: { $0.route == .health }) {
+                while await !exchange.requests.contains(where: { $0.route == .account }) {
                     try await Task.sleep(for: .milliseconds(10))
                 }
                 let points = RelayFixture.points(5, patient: patient)
