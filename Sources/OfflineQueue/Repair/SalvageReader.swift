@@ -306,8 +306,8 @@ public final class SalvageReader {
             if damaged.count < Self.damagedMax { damaged.insert(sample.id) }
             return nil
         }
-        // A row of another store goes by a segment of that one.
-        let isOurs = !source.hasSidecar || key == keys.first
+        // A row of another store goes by a segment of that one, if anything tells which that is.
+        let isOurs = key == keys.first
         let number = Int(sample.id)
         guard !(isOurs ? seen : strangers).contains(number) else { return nil }
         let segment = isOurs ? segment(sample.segment) : source.stranger(sample.segment)
