@@ -9,6 +9,7 @@ public struct Unjudged: Sendable {
 
     /// The items that `conditions` leave unjudged in a snapshot.
     public init(_ snapshot: HealthSnapshot, beside conditions: [HealthCondition]) {
+        var explained: Set<String> = []
         for cause in conditions {
             switch cause.name.explains {
             case .everyItem: names.formUnion(HealthName.allCases.filter { $0 != cause.name })
@@ -23,13 +24,14 @@ public struct Unjudged: Sendable {
                 }
             case .itsStrap: insert([.strapSilent, .strapIntermittent], cause.subject)
             case .theStore: names.formUnion([.storeStalled, .strapNotStored])
-            case .itsDelivery:
-                for delivery in snapshot.deliveries where cause.deliveries.contains(delivery.name) {
-                    insert([.deliveryStalled, .fallingBehind], delivery.name)
-                    insert([.deliveryStalled], "\(delivery.place) \(HealthRules.stalledFault)")
-                }
+            case .itsDelivery: explained.formUnion(cause.deliveries)
             case nil: break
             }
+        }
+        for name in explained { insert([.deliveryStalled, .fallingBehind], name) }
+        for (place, there) in Dictionary(grouping: snapshot.deliveries, by: \.place)
+        where there.allSatisfy({ explained.contains($0.name) }) {
+            insert([.deliveryStalled], "\(place) \(HealthRules.stalledFault)")
         }
     }
 

@@ -175,7 +175,8 @@ import Testing
         }
     }
 
-    /// The reading of all gateways' requests waited for the answer.
+    /// The reading of all gateways' requests waited for the answer. Of a second gateway that asks nobody may say that all
+    /// is well: it would send again what is still under way.
     @Test func aQuestionAboutTheExchangesHealthHoldsUpNoRequest() async throws {
         try await Self.with { cluster, keys in
             let exchange = try await RelayFixture.exchange(patients: 1)
@@ -189,6 +190,9 @@ import Testing
                     try await RelayFixture.destination(cluster, "gw2", try #require(keys["gw2"]))
                 )
                 async let isHealthy = first.isHealthy()
+                let other = try await RelayFixture.destination(
+                    cluster, "gw1", try #require(keys["gw1"]))
+                async let isHealthyToo = other.isHealthy()
                 while await !exchange.requests.contains(where: { $0.route == .account }) {
                     try await Task.sleep(for: .milliseconds(10))
                 }
@@ -196,11 +200,14 @@ import Testing
                 #expect(
                     await second.deliver(points, alone: false)
                         == .entries(points.map { _ in RelayFixture.stored }))
-                #expect(await relay.facts.requests == 2)
+                while await relay.facts.requests < 3 {
+                    try await Task.sleep(for: .milliseconds(10))
+                }
                 // It ends the question as well.
                 await exchange.stop()
-                let wasHealthy = await isHealthy
-                #expect(!wasHealthy)
+                let wereHealthy = await [isHealthy, isHealthyToo]
+                #expect(wereHealthy == [false, false])
+                await other.finish()
                 await first.finish()
                 await second.finish()
             }

@@ -422,6 +422,12 @@ import Testing
             snapshot.deliveries[0].fault = "answers 503"
         }
         #expect(!isJudged(.deliveryStalled, "https://dead.example stalled", unreachable))
+        #expect(
+            isJudged(.deliveryStalled, "https://dead.example stalled") {
+                unreachable(&$0)
+                $0.deliveries.append(HealthSnapshot.Delivery(id: 2, name: "e2"))
+                $0.deliveries[1].place = $0.deliveries[0].place
+            }, "another delivery to the place is judged")
         #expect(!isJudged(.fallingBehind, "e1", unreachable))
         #expect(isJudged(.fallingBehind, "e2", unreachable))
         #expect(!isJudged(.enrollAgain, "e1") { $0.store.readFault = "disk I/O error" })

@@ -63,7 +63,8 @@ actor ImportSession {
         guard name == upload, offset == bytes else {
             throw ProblemReport(
                 code: .unknownUpload, message: "this part does not follow the one before",
-                advice: "another import took its place: begin again")
+                advice:
+                    "another import took its place, or no part came for ten minutes: begin again")
         }
         guard bytes + Int64(part.count) <= Self.fileBytesMax else {
             discard()
@@ -95,7 +96,8 @@ actor ImportSession {
         guard name == upload else {
             throw ProblemReport(
                 code: .unknownUpload, message: "there is no such upload",
-                advice: "another import took its place: begin again")
+                advice:
+                    "another import took its place, or no part came for ten minutes: begin again")
         }
         isImporting = true
         told = nil

@@ -4,49 +4,53 @@ extension SampleQueue {
     /// The reason under which dead letters are counted that a person has given up.
     public static let purged = "purged"
 
-    /// The dead letters of all destinations or of one, newest sample first, `limit` at most; only those of
-    /// samples numbered below `before`.
+    /// The dead letters of all destinations or of one, newest sample first; only those of samples numbered below
+    /// `before`. At most `limit`, and the others of the last sample: who asks for those before it must not miss them.
     public func deadLetters(
         of destination: Int64? = nil, before: Int64? = nil, limit: Int = 100
     ) throws(QueueError) -> [DeadLetter] {
-        try deadLetters("d.sample < ?1", before ?? .max, destination, limit: limit)
+        try read("list dead letters") { db in
+            let letters = try Self.deadLetters(
+                "d.sample < ?1", before ?? .max, destination, limit: max(0, limit), db)
+            guard limit > 0, letters.count >= limit else { return letters }
+            let last = letters[limit - 1].sampleID
+            return letters.prefix { $0.sampleID > last }
+                + (try Self.deadLetters("d.sample = ?1", last, destination, limit: -1, db))
+        }
     }
 
     /// The dead letter of one sample, of its own destination if it died there; nil if it died nowhere.
     public func deadLetter(_ sample: Int64) throws(QueueError) -> DeadLetter? {
-        try deadLetters("d.sample = ?1", sample, nil, limit: 1).first
+        try read("list dead letters") { db in
+            try Self.deadLetters("d.sample = ?1", sample, nil, limit: 1, db).first
+        }
     }
 
-    private func deadLetters(
-        _ condition: String, _ sample: Int64, _ destination: Int64?, limit: Int
-    ) throws(QueueError) -> [DeadLetter] {
-        try read("list dead letters") { db in
-            // One statement a table, so that each walks its own key backwards.
-            let letters = try [("NULL", "dead_letter"), ("d.destination", "further_dead_letter")]
-                .flatMap { further, table in
-                    try Row.fetchAll(
-                        db,
-                        sql: """
-                            SELECT \(SampleColumn.listOfP),
-                                d.reason, d.diagnostics, d.died_wall_us, r.nonce, s.wall_offset_us,
-                                a.sensor, coalesce(\(further), a.enrollment) AS destination,
-                                s.identity_shift, d.sent_as
-                            FROM \(table) d
-                            JOIN sample p ON p.id = d.sample
-                            JOIN segment s ON s.id = d.segment
-                            JOIN assignment a ON a.id = s.assignment
-                            JOIN run r ON r.id = s.run
-                            WHERE d.is_requeued = 0 AND \(condition)
-                                AND (?2 IS NULL OR coalesce(\(further), a.enrollment) = ?2)
-                            ORDER BY d.sample DESC LIMIT ?3
-                            """, arguments: [sample, destination, max(0, limit)]
-                    ).map(DeadLetter.init(row:))
-                }
-            let sorted = letters.sorted { $0.sampleID > $1.sampleID }
-            // Who asks for those before the last one must not miss another of the same sample.
-            let last = sorted.prefix(max(0, limit)).last?.sampleID
-            return sorted.prefix { last != nil && $0.sampleID >= last ?? 0 }.map { $0 }
-        }
+    /// At most `limit` of each table, one statement a table, so that each walks its own key backwards; all if that is -1.
+    private static func deadLetters(
+        _ condition: String, _ sample: Int64, _ destination: Int64?, limit: Int, _ db: Database
+    ) throws -> [DeadLetter] {
+        try [("NULL", "dead_letter"), ("d.destination", "further_dead_letter")]
+            .flatMap { further, table in
+                try Row.fetchAll(
+                    db,
+                    sql: """
+                        SELECT \(SampleColumn.listOfP),
+                            d.reason, d.diagnostics, d.died_wall_us, r.nonce, s.wall_offset_us,
+                            a.sensor, coalesce(\(further), a.enrollment) AS destination,
+                            s.identity_shift, d.sent_as
+                        FROM \(table) d
+                        JOIN sample p ON p.id = d.sample
+                        JOIN segment s ON s.id = d.segment
+                        JOIN assignment a ON a.id = s.assignment
+                        JOIN run r ON r.id = s.run
+                        WHERE d.is_requeued = 0 AND \(condition)
+                            AND (?2 IS NULL OR coalesce(\(further), a.enrollment) = ?2)
+                        ORDER BY d.sample DESC LIMIT ?3
+                        """, arguments: [sample, destination, limit]
+                ).map(DeadLetter.init(row:))
+            }
+            .sorted { $0.sampleID > $1.sampleID }
     }
 
     /// The dead letters of every destination; `further` is NULL for the assignment's own.

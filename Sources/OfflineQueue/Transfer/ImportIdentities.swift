@@ -60,7 +60,7 @@ struct ImportIdentities: Sendable {
 
 extension ImportIdentities {
     /// Whether the run gave it its number here, and its patient was erased since. Numbers of other straps lie between
-    /// those of one.
+    /// those of one; an address that no strap has any more may be a former one of the same.
     private static func isErased(
         _ sample: ImportLine, of run: Int64, _ db: Database
     ) throws -> Bool {
@@ -69,8 +69,9 @@ extension ImportIdentities {
                 sql: """
                     SELECT EXISTS (
                         SELECT 1 FROM erased_range e JOIN sensor n ON n.id = e.sensor
-                        WHERE e.run = ?1 AND n.address = ?2
-                            AND ?3 BETWEEN e.first_number AND e.last_number)
+                        WHERE e.run = ?1 AND ?3 BETWEEN e.first_number AND e.last_number
+                            AND (n.address = ?2
+                                OR NOT EXISTS (SELECT 1 FROM sensor WHERE address = ?2)))
                     """), arguments: [run, sample.sensor, sample.number]) ?? false
     }
 }

@@ -44,6 +44,8 @@ public actor Relay {
     private var health: (isWell: Bool, at: Uptime)?
     /// The question about it that is under way.
     private var question: Task<Void, Never>?
+    /// Where its answer goes.
+    private var askers: [String] = []
 
     /// The subject that gateways send to: this and their name.
     static let subject = "heart-rate"
@@ -278,22 +280,31 @@ public actor Relay {
     }
 
     /// Says whether the exchange works. It is asked in a task of its own, so that no request waits for that; who wants to
-    /// know meanwhile gets the answer before.
+    /// know meanwhile gets the same answer. An older one may be from before the exchange fell silent, and a gateway would
+    /// send again what is still under way.
     private func answerHealth(_ reply: String) async {
-        let now = clock.read().uptime
-        if question != nil || health.map({ now - $0.at < Self.healthAge }) ?? false {
-            return await answer(reply, healthAnswer)
+        if let health, clock.read().uptime - health.at < Self.healthAge {
+            return await answer(reply, Self.answer(health.isWell))
         }
+        guard askers.count < Self.inflowMax else {
+            return await answer(reply, .throttled(retryAfter: Self.soon))
+        }
+        askers.append(reply)
+        guard question == nil else { return }
         question = Task {
-            let isWell = await asker?.isHealthy() ?? false
-            health = (isWell, clock.read().uptime)
-            await answer(reply, healthAnswer)
+            while !askers.isEmpty {
+                let isWell = await asker?.isHealthy() ?? false
+                health = (isWell, clock.read().uptime)
+                let replies = askers
+                askers = []
+                for reply in replies { await answer(reply, Self.answer(isWell)) }
+            }
             question = nil
         }
     }
 
-    private var healthAnswer: DeliveryAnswer {
-        health?.isWell ?? true ? .entries([]) : .unclear("exchange")
+    private static func answer(_ isWell: Bool) -> DeliveryAnswer {
+        isWell ? .entries([]) : .unclear("exchange")
     }
 
     func answer(_ reply: String, _ answer: DeliveryAnswer) async {

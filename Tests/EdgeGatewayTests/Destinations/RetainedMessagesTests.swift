@@ -185,7 +185,15 @@ import Uplink
                 try await place.retain(topic, doubt == .name ? "online" : "offline")
             }
             switch change {
-            case .removal: _ = try await service.remove(DestinationRemoveRequest(name: "mqtt"))
+            case .removal:
+                if doubt == .name {
+                    // It may be this gateway's own connection, which the broker has for open.
+                    await #expect(throws: ProblemReport.self) {
+                        try await service.remove(DestinationRemoveRequest(name: "mqtt"))
+                    }
+                }
+                _ = try await service.remove(
+                    DestinationRemoveRequest(name: "mqtt", undelivered: true))
             case .renewal: try await place.add("ward3", replace: true)
             }
             #expect(try await place.retained().isSuperset(of: others))

@@ -31,7 +31,10 @@ import Testing
     @Test func noDeadLetterLiesBetweenTwoPages() async throws {
         try await ServerFixture.run { fixture in
             let queue = fixture.queue
-            let terms = [("a", Enrollment.Kind.invitation), ("b", .destination)].map { name, kind in
+            let kinds: [(String, Enrollment.Kind)] = [
+                ("a", .invitation), ("b", .destination), ("c", .destination),
+            ]
+            let terms = kinds.map { name, kind in
                 EnrollmentTerms(
                     name: name, kind: kind, origin: "https://\(name).example",
                     fhirBase: "https://\(name).example/fhir", identifierSystem: "urn:x")
@@ -46,13 +49,13 @@ import Testing
             var letters: [DeadLetterReport] = []
             while true {
                 let page = try await fixture.gateway.deadLetters.list(
-                    destination: nil, before: letters.last?.id, limit: 3)
+                    destination: nil, before: letters.last?.id, limit: 2)
                 letters += page.letters
-                #expect(page.more == (letters.count < 12))
+                #expect(page.more == (letters.count < 18))
                 if !page.more { break }
             }
-            #expect(letters.count == 12)
-            #expect(Set(letters.map { "\($0.id) \($0.enrollment ?? "")" }).count == 12)
+            #expect(letters.count == 18)
+            #expect(Set(letters.map { "\($0.id) \($0.enrollment ?? "")" }).count == 18)
         }
     }
 

@@ -220,7 +220,8 @@ struct ErasingTests {
     }
 
     /// Numbers of other straps lie between those of the erased: their samples were new again, or here before.
-    @Test func anErasureLeavesWhatAnImportKnowsOfOthers() async throws {
+    @Test(arguments: [false, true])
+    func anErasureLeavesWhatAnImportKnowsOfOthers(isReaddressed: Bool) async throws {
         let store = try TestStore()
         let clock = ManualClock()
         let queue = try await store.open(clock)
@@ -241,6 +242,11 @@ struct ErasingTests {
         try Data(bytes).write(to: URL(fileURLWithPath: file))
         for worn in [kept, erased] { try await queue.deliverAll(worn.enrollment.id) }
         while try await queue.purgeSettled() > 0 {}
+        // The file has the address by which the strap was known before it was bonded.
+        if isReaddressed {
+            try await queue.readdress(
+                sensor: erased.assignment.sensorID, to: "A0:9E:1A:00:00:99")
+        }
         while try await !queue.erase(Erasure(enrollment: erased.enrollment.id)) {}
         let again = try await queue.enroll(erased.enrollment.terms)
         for (worn, enrollment, count) in [

@@ -143,7 +143,7 @@ actor FirebaseDestination: Destination {
         let answer: HTTPAnswer
         switch noted {
         case .answered(let read, .stored): answer = read
-        case .answered(_, .held): return .refused(endsAnother: false)
+        case .answered(_, .held(.forbidden)): return .refused(endsAnother: false)
         case .answered, .stopped: return .unclear
         }
         let before = FirebaseDocuments.share(noted: answer.body)

@@ -134,7 +134,12 @@ actor MQTTDestination: Destination {
         settings.will = nil
         settings.clientID += "-probe"
         let other = MQTTConnection(settings)
-        guard case .success = await other.open() else { return nil }
+        switch await other.open() {
+        case .success: break
+        case .failure(let failure):
+            guard case .fault = failure.end else { return .unknown }
+            return nil
+        }
         // The will of a connection that has just ended may be published only now.
         let online = Array("online".utf8)
         let said = await other.retained(status) { $0 != online }
@@ -205,8 +210,8 @@ actor MQTTDestination: Destination {
         }
     }
 
-    /// Takes away what the broker retains, if it answers and no other gateway is online under this name. It gives no
-    /// words: what stays says that the gateway is gone.
+    /// Takes away what the broker retains. Where it does not answer there are no words: what stays says that the gateway
+    /// is gone.
     func withdraw(sensors: [Int64], for next: (any DestinationKind)?) async -> String? {
         var topics = kind.retained(sensors)
         if let next = next as? MQTTKind, next.address == kind.address {
@@ -214,7 +219,13 @@ actor MQTTDestination: Destination {
         }
         guard !topics.isEmpty else { return nil }
         await connection.close()
-        guard let other = await look(), other != .online else { return nil }
+        guard let other = await look() else { return nil }
+        guard other != .online else {
+            // Another one; or this one itself, until the broker notices that a connection broke.
+            return
+                "a gateway is online under this name at \(kind.address.shownHost), and what the broker "
+                + "retains is taken to be its own"
+        }
         // The same client without a will: the broker publishes that of the connection before first.
         var settings = settings
         settings.will = nil
