@@ -345,7 +345,7 @@ public final class SalvageReader {
 }
 
 extension SampleQueue {
-    /// Writes what can be read of the broken store at `path` to `sink`, in pieces, as ``export(path:format:selection:filter:progress:to:)``
+    /// Writes what can be read of the broken store at `path` to `sink`, in pieces, as ``export(path:format:selection:filter:now:progress:to:)``
     /// does of one in order. Changes nothing of it.
     ///
     /// Throws ``QueueError`` if there is nothing at `path`, and whatever `sink` throws.

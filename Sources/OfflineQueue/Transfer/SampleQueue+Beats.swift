@@ -20,7 +20,7 @@ extension SampleQueue {
     /// The file names sensors. The filter's times are those of the beats.
     ///
     /// `progress` gets the part done, 0…1. Throws ``QueueError`` (`unknown-reference` as
-    /// ``export(path:format:selection:filter:progress:to:)`` does), and whatever `sink` throws.
+    /// ``export(path:format:selection:filter:now:progress:to:)`` does), and whatever `sink` throws.
     @discardableResult
     public static func exportBeats(
         path: String, filter: ExportFilter = ExportFilter(),

@@ -10,7 +10,7 @@ extension SampleQueue {
     ///
     /// - Returns: how many.
     /// - Throws: ``QueueError`` (`unknown-reference` as
-    ///   ``export(path:format:selection:filter:progress:to:)`` does), and whatever `sink` throws.
+    ///   ``export(path:format:selection:filter:now:progress:to:)`` does), and whatever `sink` throws.
     @discardableResult
     public static func exportGaps(
         path: String, filter: ExportFilter = ExportFilter(), to sink: ([UInt8]) throws -> Void
