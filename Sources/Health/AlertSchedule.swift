@@ -179,7 +179,7 @@ public struct AlertSchedule: Sendable, Equatable {
 
     // MARK: - Looking
 
-    /// Takes over what holds at a look, and what nobody looked for.
+    /// Takes over the items that hold at a look. Those in `unjudged` neither go on nor end.
     public mutating func look(
         _ present: [Seen], unjudged: Unjudged = Unjudged(), at now: Uptime
     ) {
@@ -205,7 +205,7 @@ public struct AlertSchedule: Sendable, Equatable {
         for seen in present where holding.removeValue(forKey: Key(seen)) != nil {
             // Of thousands, the others of its name find no room either.
             guard !full.contains(seen.name) else { continue }
-            if hasRoom(for: seen.name) {
+            if makeRoom(for: seen.name) {
                 state.items.append(Item(seen))
             } else {
                 full.insert(seen.name)
@@ -223,9 +223,9 @@ public struct AlertSchedule: Sendable, Equatable {
         }
     }
 
-    /// Makes room where there is none: an item that is over for good gives way to a new one, and one of the name that
-    /// has most to one of a name that has fewer.
-    private mutating func hasRoom(for name: HealthName) -> Bool {
+    /// Makes room for an item of this name, and returns whether there is any. An item that is over for good goes first.
+    /// If there is none, the most frequent name gives one up to a rarer name.
+    private mutating func makeRoom(for name: HealthName) -> Bool {
         guard state.items.count >= Self.itemsMax else { return true }
         let over = state.items.indices.filter { state.items[$0].closed != nil }
         let oldest = over.min {

@@ -67,8 +67,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     /// The remedy, for a person, one line.
     public var remedy: String { row.remedy }
 
-    /// Whether it keeps what straps send now from the store or from a destination. Each error does whose row does not
-    /// say otherwise: of a name that is forgotten here the sign of life stays out, and is not given falsely.
+    /// Whether the item keeps what straps send now from the store or from a destination. Every error does unless its
+    /// row says otherwise, so that an oversight withholds the sign of life and never gives it falsely.
     var stopsHeartbeats: Bool { row.stopsHeartbeats }
     /// The straps or deliveries whose silence the item explains; nil for an item that explains none.
     var explains: Explanation? { row.explains }

@@ -34,7 +34,7 @@ struct DestinationStraps: Sendable {
         return try await destinations.report(on: enrollment)
     }
 
-    /// Sees to it that a destination gets no samples that it would hold for want of a patient.
+    /// Checks that the destination would hold no samples of these assignments for want of a patient.
     ///
     /// - Throws: ``ProblemReport``
     func checkPatients(of assignments: [Assignment], for terms: EnrollmentTerms) async throws {

@@ -58,7 +58,7 @@ struct OneTimeEnrollment {
     private var request: WebEnrollRequest?
     private var expires = Date.distantPast
     private var tries = 0
-    /// A link that was taken is being used: the page takes no other one meanwhile.
+    /// Whether a link from the page is being used; the page takes no other one meanwhile.
     private var isTaken = false
     private var result: Result<EnrollmentReport, ProblemReport>?
 
@@ -83,8 +83,8 @@ struct OneTimeEnrollment {
             link: link, name: request.name, resolution: request.resolution)
     }
 
-    /// The result of a link that the page with this code gave; nil if nobody can be told why there is none. A page that
-    /// another one has replaced changes nothing.
+    /// Ends the use of the link that came from the page with this code. `result` is nil after a failure that has no
+    /// words for a person. If another page has replaced that one, nothing changes.
     mutating func finish(_ code: String, _ result: Result<EnrollmentReport, ProblemReport>?) {
         guard code == self.code else { return }
         isTaken = false

@@ -96,8 +96,8 @@ extension FleetReport {
 }
 
 extension StatusReport {
-    /// The health items without what their texts say of straps' addresses, each with the strap that it is about. Such an
-    /// item names no other strap; one about no paired strap may name any.
+    /// The health items with the addresses of straps masked, each with the paired strap that it is about. An item about
+    /// a strap names no other strap; an item about none may name any.
     func health(
         masking mask: (String, SensorReport) -> String
     ) -> [(item: HealthItem, sensor: SensorReport?)] {

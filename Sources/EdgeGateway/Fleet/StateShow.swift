@@ -39,8 +39,8 @@ extension FleetReport {
 
 /// Shows how the gateway is at the destinations that show it.
 actor StateShow: Service {
-    /// From one look to the next: how late a change is seen. A look takes a millisecond or two, or as long as a
-    /// destination that does not answer.
+    /// From one look to the next: how late a change is seen. A look takes a millisecond or two, or until
+    /// it gives up a destination that does not answer.
     static let pause = Duration.seconds(5)
     /// How much later it may be, to be done with other work.
     private static let leeway = Duration.seconds(2)

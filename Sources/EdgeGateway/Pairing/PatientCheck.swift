@@ -79,7 +79,7 @@ struct PatientCheck: Sendable {
         await deliveries.adopt(access, device: device, enrollment: enrollment.id)
     }
 
-    /// Sees to it that an exchange is told whose samples it gets: where nobody names a patient, they would be held.
+    /// Checks that samples for an exchange name a patient: those that do not would be held.
     ///
     /// - Throws: ``ProblemReport`` with the first of `all` that would hold them.
     static func checkIsNamed(

@@ -18,7 +18,7 @@ struct SalvageFileReport: Codable, Equatable {
     /// Whether the disk let every part of the files be read.
     var readable: Bool
 
-    /// What is not in the file; nil if everything is.
+    /// What was left out of the file, in words; nil if nothing was.
     var complaint: String? {
         let parts = [
             (damaged, "damaged"), (orphaned, "without a known strap and patient"),

@@ -63,7 +63,7 @@ extension SampleQueue {
         }
     }
 
-    /// Tells the ledgers if the machine was suspended. Comes before they are told of anything since.
+    /// Notes in the ledgers how long the machine was suspended. Call it before noting anything that happened since.
     func noteSuspension() {
         let uptime = clock.read().uptime
         ledgers.note(suspended: clock.suspended, at: uptime)

@@ -363,11 +363,16 @@ import Testing
 
 /// Where a file to import is put together.
 @Suite struct ImportSessionTests {
-    @Test func partsFollowOneAnotherIntoAFileThatNoOtherUserMayRead() async throws {
+    private static func directory() throws -> String {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "import-\(UInt32.random(in: 0 ... .max))").path
         try FileManager.default.createDirectory(
             atPath: directory, withIntermediateDirectories: true)
+        return directory
+    }
+
+    @Test func partsFollowOneAnotherIntoAFileThatNoOtherUserMayRead() async throws {
+        let directory = try Self.directory()
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let session = ImportSession(directory: directory)
         let first = try await session.add([1, 2], at: 0, upload: nil)
@@ -393,10 +398,7 @@ import Testing
 
     /// A sender was interrupted: its file kept the disk full, and named patients, until the next start.
     @Test func anUploadThatNobodyGoesOnWithIsDeleted() async throws {
-        let directory = FileManager.default.temporaryDirectory
-            .appending(path: "import-\(UInt32.random(in: 0 ... .max))").path
-        try FileManager.default.createDirectory(
-            atPath: directory, withIntermediateDirectories: true)
+        let directory = try Self.directory()
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let session = ImportSession(directory: directory)
         let upload = try await session.add([1], at: 0, upload: nil).upload

@@ -5,7 +5,7 @@ import Testing
 
 @testable import EdgeGateway
 
-/// What people are told of samples that go to two destinations.
+/// Reports on samples that go to several destinations.
 @Suite struct TwoDestinationsTests {
     /// Enrolls two destinations, and records as many samples that go to both.
     private static func record(

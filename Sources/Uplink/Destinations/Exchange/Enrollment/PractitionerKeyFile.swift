@@ -19,7 +19,7 @@ public struct PractitionerKeyFile: Sendable {
 
     /// The key.
     public let key: Secret
-    /// What is in the key.
+    /// The two parts of the key, which is `ID:SECRET` in base64.
     let clientID: String
     let clientSecret: Secret
     /// The exchange's address, if the file names it.
@@ -64,7 +64,7 @@ public struct PractitionerKeyFile: Sendable {
         return members
     }
 
-    /// Client id and secret of a key; nil if it is none.
+    /// The client id and the secret in a key; nil if it is malformed.
     static func parts(_ key: String) -> (clientID: String, secret: Secret)? {
         guard let data = Data(base64Encoded: key),
             let pair = String(data: data, encoding: .utf8), let colon = pair.firstIndex(of: ":")
