@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 import processor_time
 from playing_server import Strap, stamp
@@ -167,7 +168,8 @@ def test_full_screen_shows_the_wall_and_nothing_beside_it(server, visit):
     button.click()
     until(page, "document.fullscreenElement")
     assert page.locator("aside").is_hidden() and page.locator("footer").is_hidden()
-    assert button.get_attribute("aria-pressed") == "true"
+    # The event comes after the element is set.
+    expect(button).to_have_attribute("aria-pressed", "true")
     # One strap is opened above it.
     page.locator(".tile").first.click()
     assert page.locator("dialog").is_visible()
