@@ -43,6 +43,22 @@ public enum OwnThread {
         }
     }
 
+    /// Runs `body` on a thread of its own, and waits for it without blocking one of Swift's pool. Where the machine has no
+    /// thread to spare, the caller's runs it.
+    ///
+    /// - Parameters:
+    ///   - name: what `top -H` and a debugger show; the kernel keeps 15 bytes.
+    ///   - body: what may take long.
+    /// - Returns: what `body` returned.
+    public static func value<Value: Sendable>(
+        _ name: String, _ body: @escaping @Sendable () -> Value
+    ) async -> Value {
+        await withCheckedContinuation { continuation in
+            let started = start(name) { continuation.resume(returning: body()) }
+            if case .failure = started { continuation.resume(returning: body()) }
+        }
+    }
+
     /// Starts it.
     ///
     /// - Parameters:

@@ -77,13 +77,10 @@ import Testing
 
     /// With stacks of 8 MiB the gateway once had 14 MiB of its own instead of 6, by where they happened to lie.
     @Test func noStackCanHoldAHugePage() async throws {
-        let bytes = await withCheckedContinuation { continuation in
-            let started = OwnThread.start("stack") {
-                var local = 0
-                let address = withUnsafePointer(to: &local) { UInt(bitPattern: $0) }
-                continuation.resume(returning: Self.bytesMapped(around: address))
-            }
-            if case .failure = started { continuation.resume(returning: nil) }
+        let bytes = await OwnThread.value("stack") {
+            var local = 0
+            let address = withUnsafePointer(to: &local) { UInt(bitPattern: $0) }
+            return Self.bytesMapped(around: address)
         }
         #expect(try #require(bytes) < 2 << 20)
     }

@@ -87,9 +87,7 @@ struct Daemon {
         let helper = RadioResetClient(socketPath: settings.radioResetSocket)
         // On its own thread: the kernel may take long with a hung controller.
         central.resetsController = { address in
-            await withCheckedContinuation { continuation in
-                Thread.detachNewThread { continuation.resume(returning: helper.reset(address)) }
-            }
+            await OwnThread.value("radio reset") { helper.reset(address) }
         }
         return central
     }

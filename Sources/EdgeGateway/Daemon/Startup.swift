@@ -39,7 +39,7 @@ actor Startup {
             logger.error("read store: \(error)")
         }
         await board.look()
-        await changes.startMissingDeliveries()
+        startDeliveries()
     }
 
     /// Takes up what the store knows if it was opened since that was last done: it could not be read before, or what
@@ -47,8 +47,7 @@ actor Startup {
     func follow(_ store: StoreFacts) async {
         guard !store.isAbsent, store.openings != recordedOpening else { return }
         await board.look()
-        // Store maintenance waits for this call, and an erasure, whose turn it may be, may take longer than a commit can.
-        Task { await changes.startMissingDeliveries() }
+        startDeliveries()
         do {
             try await takeUp(store)
             fault = nil
@@ -57,6 +56,12 @@ actor Startup {
             if "\(error)" != fault { logger.error("take up the store's straps: \(error)") }
             fault = "\(error)"
         }
+    }
+
+    /// Recording waits for no delivery: each may have to wait for `systemd-creds`, which opens its tokens, or for an erasure,
+    /// whose turn it is.
+    private func startDeliveries() {
+        Task { await changes.startMissingDeliveries() }
     }
 
     private func takeUp(_ store: StoreFacts) async throws {

@@ -76,7 +76,8 @@ actor Deliveries {
             switch enrollment.terms.kind {
             case .destination:
                 let kind: any DestinationKind
-                (kind, destination) = try other(enrollment, secrets: secrets(at: path), logger)
+                (kind, destination) = try await other(
+                    enrollment, secrets: secrets(at: path), logger)
                 if type(of: kind).isUnderName, await board.isOther { throw .otherBoard }
                 settings.batchSamplesMax = type(of: kind).pace.batch ?? settings.batchSamplesMax
                 let pace = type(of: kind).pace
@@ -87,7 +88,7 @@ actor Deliveries {
                 }
             case .invitation, .practitionerKey:
                 let file = TokenFile(path: path, policy: self.settings.sealTokens)
-                (destination, tokens) = try exchange(enrollment, file, logger)
+                (destination, tokens) = try await exchange(enrollment, file, logger)
                 if self.settings.deliveryInterval == nil {
                     settings.shortestInterval = DeliverySettings.exchangeInterval
                 }
@@ -127,14 +128,8 @@ actor Deliveries {
 
     private func exchange(
         _ enrollment: Enrollment, _ file: TokenFile, _ logger: Logger
-    ) throws(StartFault) -> (ExchangeDestination, RenewingTokens) {
-        let record: TokenRecord
-        do {
-            record = try file.load()
-            seal(file, logger)
-        } catch {
-            throw .noTokens("\(error)")
-        }
+    ) async throws(StartFault) -> (ExchangeDestination, RenewingTokens) {
+        let record = try await load(file, logger)
         try mustBelong(record.origin.description, to: enrollment)
         let transport = transport(settings.curl)
         let tokens = RenewingTokens(
@@ -154,14 +149,8 @@ actor Deliveries {
 
     private func other(
         _ enrollment: Enrollment, secrets file: SecretFile<DestinationSecrets>, _ logger: Logger
-    ) throws(StartFault) -> (any DestinationKind, any Destination) {
-        let secrets: DestinationSecrets
-        do {
-            secrets = try file.load()
-            seal(file, logger)
-        } catch {
-            throw .noTokens("\(error)")
-        }
+    ) async throws(StartFault) -> (any DestinationKind, any Destination) {
+        let secrets = try await load(file, logger)
         try mustBelong(secrets.place, to: enrollment)
         let kind: any DestinationKind
         do {
@@ -251,8 +240,27 @@ actor Deliveries {
         return "it was not started"
     }
 
+    /// Reads a record, and seals its file where that can be done. `systemd-creds` takes a second with a TPM, and ten if it
+    /// hangs: meanwhile `status` asks this actor.
+    private func load<Record>(
+        _ file: SecretFile<Record>, _ logger: Logger
+    ) async throws(StartFault) -> Record {
+        let read = { @Sendable () -> Result<Record, any Error> in
+            Result {
+                let record = try file.load()
+                Self.seal(file, logger)
+                return record
+            }
+        }
+        let isInClear = file.policy == .never && (try? file.isSealed()) != true
+        switch isInClear ? read() : await OwnThread.value("tokens", read) {
+        case .success(let record): return record
+        case .failure(let fault): throw .noTokens("\(fault)")
+        }
+    }
+
     /// Tokens stored in clear, as before an update, are sealed where that can be done.
-    private func seal<Record>(_ file: SecretFile<Record>, _ logger: Logger) {
+    private static func seal<Record>(_ file: SecretFile<Record>, _ logger: Logger) {
         do {
             if file.policy != .never, try !file.isSealed() { try file.save(try file.load()) }
             let word = try file.isSealed() ? "sealed" : "in clear"
@@ -296,7 +304,9 @@ actor Deliveries {
         _ enrollment: Enrollment, tokens path: String, for next: (any DestinationKind)? = nil
     ) async throws -> String? {
         // Secrets that cannot be read cannot be used either.
-        guard let (kind, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
+        guard
+            let (kind, destination) = try? await other(
+                enrollment, secrets: secrets(at: path), logger)
         else { return nil }
         // If another gateway may have this name, what is published under it belongs to that gateway.
         if type(of: kind).isUnderName {
