@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Hummingbird
 import NIOCore
+import Synchronization
 
 /// A request and the connection it came over.
 struct PeerContext: RequestContext {
@@ -52,7 +53,13 @@ struct Peer: Sendable, Equatable {
     }
 
     /// Whether this user belongs to a group, by the machine's own books.
-    func isMember(of name: String) -> Bool {
+    func isMember(of name: String) -> Bool { Self.books.withLock { _ in belongs(to: name) } }
+
+    /// getgrnam(3) and getpwuid(3) answer in a buffer of the whole process, and connections are answered at once: one
+    /// user was judged by another's name.
+    private static let books = Mutex<Void>(())
+
+    private func belongs(to name: String) -> Bool {
         guard let wanted = getgrnam(name)?.pointee.gr_gid else { return false }
         if group == wanted { return true }
         guard let entry = getpwuid(user) else { return false }
