@@ -20,11 +20,13 @@ struct RelayConfiguration: Sendable {
     /// As many as the exchange's reference deployment has.
     private static let workersStandard = 2
 
-    private static let keys = [
-        "", "nats", "exchange", "workers", "patients_file", "listen", "nats.servers",
-        "nats.seed_file", "nats.ca_file", "nats.client_certificate_file", "nats.client_key_file",
-        "exchange.url", "exchange.key_file", "exchange.device", "exchange.code",
-        "exchange.ca_file", "exchange.proxy", "exchange.identifier_system",
+    private static let sections: Set = ["", "nats", "exchange"]
+    private static let lists: Set = ["nats.servers"]
+    private static let values = [
+        "workers", "patients_file", "listen", "nats.seed_file", "nats.ca_file",
+        "nats.client_certificate_file", "nats.client_key_file", "exchange.url",
+        "exchange.key_file", "exchange.device", "exchange.code", "exchange.ca_file",
+        "exchange.proxy", "exchange.identifier_system",
     ]
 
     /// The settings, nil if they cannot be used, and the table that they name; notes everything that is wrong.
@@ -90,6 +92,36 @@ struct RelayConfiguration: Sendable {
                 "listen", "listen is reachable from other machines, and asks for no token",
                 "127.0.0.1:8490, behind a proxy that knows who may see it")
         }
+        for name in [
+            "nats.ca_file", "nats.client_certificate_file", "nats.client_key_file",
+            "exchange.ca_file",
+        ] {
+            guard let path = file.path(name) else { continue }
+            if let fault = PEMFile.fault(path) {
+                wrong(name, "\(name): \(fault)", "name a PEM file that this user may read")
+            } else if name.hasSuffix("key_file"), PEMFile.isOpenToAll(path) {
+                wrong(name, "\(name): every user may read \(path)", "chmod 640 it")
+            }
+        }
+        if file.text("nats.client_key_file") != nil,
+            file.text("nats.client_certificate_file") == nil
+        {
+            wrong(
+                "nats.client_key_file",
+                "nats.client_key_file is set without nats.client_certificate_file", "set both")
+        }
+        if let proxy = file.text("exchange.proxy"), !ProxyAddress.isValid(proxy) {
+            // The fault may be in the password.
+            wrong(
+                "exchange.proxy", "exchange.proxy is not the address of a proxy",
+                "http://proxy.example:3128")
+        }
+        let system = file.text("exchange.identifier_system")
+        if let system, !Settings.isURI(system) {
+            wrong(
+                "exchange.identifier_system", "exchange.identifier_system is not a URI",
+                "urn:edge-gateway:sample")
+        }
         guard let origin, let key, let seed, let workers else { return nil }
         var network = CurlSettings()
         network.plainHTTP = plainHTTP
@@ -106,7 +138,7 @@ struct RelayConfiguration: Sendable {
                 code: file.text("exchange.code").map {
                     ObservationCode(system: ObservationCode.omhHeartRate.system, code: $0)
                 },
-                identifierSystem: file.text("exchange.identifier_system")
+                identifierSystem: system
                     ?? SettingKey.named("uplink.identifier_system")?.fallback ?? "",
                 workers: workers),
             place: place)
@@ -169,28 +201,38 @@ struct RelayConfiguration: Sendable {
     }
 
     private static func flatten(
-        _ node: Node?, _ name: String, line: Int?, into values: inout [String: RelayFile.Value],
+        _ node: Node?, _ name: String, line: Int?, into found: inout [String: RelayFile.Value],
         _ mistakes: inout FileMistakes
     ) {
-        guard keys.contains(name) else {
+        let isSection = sections.contains(name)
+        guard isSection || lists.contains(name) || values.contains(name) else {
             return mistakes.add(
                 line: line, "unknown key `\(name.prefix(40))`",
-                "there are " + keys.filter { !$0.isEmpty }.joined(separator: ", "))
+                "there are " + (lists.sorted() + values).joined(separator: ", "))
         }
         switch node {
-        case .mapping(let mapping):
+        case .mapping(let mapping) where isSection:
             for (key, value) in mapping {
                 let inner = key.scalar?.string ?? "?"
                 flatten(
                     value, name.isEmpty ? inner : "\(name).\(inner)", line: key.mark?.line,
-                    into: &values, &mistakes)
+                    into: &found, &mistakes)
             }
-        case .sequence(let sequence):
-            values[name] = RelayFile.Value(
+        case .sequence(let sequence)
+        where lists.contains(name) && sequence.allSatisfy { $0.scalar != nil }:
+            found[name] = RelayFile.Value(
                 texts: sequence.compactMap { $0.scalar?.string }, line: line)
-        case .scalar(let scalar) where !scalar.string.isEmpty:
-            values[name] = RelayFile.Value(texts: [scalar.string], line: line)
-        default: break
+        case .scalar(let scalar) where scalar.string.isEmpty: break
+        case .scalar(let scalar) where !isSection:
+            found[name] = RelayFile.Value(texts: [scalar.string], line: line)
+        case nil: break
+        default:
+            let takes =
+                isSection
+                ? "keys with values" : lists.contains(name) ? "a list of texts" : "one value"
+            mistakes.add(
+                line: line, "\(name.isEmpty ? "the file" : name) takes \(takes)",
+                "docs/operate/relay.md has an example")
         }
     }
 }

@@ -114,15 +114,9 @@ extension Settings {
             ("uplink.ca_file", caFile), ("uplink.client_certificate_file", clientCertificateFile),
             ("uplink.client_key_file", clientKeyFile),
         ] {
-            guard let path else { continue }
-            if !Self.isReadableFile(path) {
+            if let fault = path.flatMap(PEMFile.fault) {
                 // No other one is taken in its place.
-                add(
-                    name,
-                    ": \(path) is not there, or this user may not read it; nothing is sent by TLS without it",
-                    stops: false)
-            } else if !Self.isPEM(path) {
-                add(name, ": \(path) is not a PEM file", stops: false)
+                add(name, ": \(fault); nothing is sent by TLS without it", stops: false)
             }
         }
         if let key = clientKeyFile {
@@ -131,8 +125,7 @@ extension Settings {
                     "uplink.client_key_file",
                     " is set without `uplink.client_certificate_file`; set both")
             }
-            let mode = try? FileManager.default.attributesOfItem(atPath: key)[.posixPermissions]
-            if let mode = mode as? Int, mode & 0o007 != 0 {
+            if PEMFile.isOpenToAll(key) {
                 add(
                     "uplink.client_key_file",
                     ": every user may read \(key); chgrp edge-gateway and chmod 640 it")
@@ -272,8 +265,6 @@ extension Settings {
     private static let socketPathBytesMax = 107
     /// systemd creates it when it starts the daemon (`RuntimeDirectory`).
     private static let runtimeDirectory = "/run/edge-gateway"
-    /// A certificate with its chain, or a bundle of authorities, begins within this many bytes.
-    private static let preambleBytesMax = 1 << 20
 
     /// - Parameter isCreated: the daemon makes the directory if it is missing.
     private static func whyUnusable(directory: String, isCreated: Bool) -> String? {
@@ -294,21 +285,8 @@ extension Settings {
             ? nil : "is missing, and this user cannot create it"
     }
 
-    private static func isReadableFile(_ path: String) -> Bool {
-        var isDirectory: ObjCBool = false
-        return FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
-            && !isDirectory.boolValue && FileManager.default.isReadableFile(atPath: path)
-    }
-
-    private static func isPEM(_ path: String) -> Bool {
-        guard let handle = FileHandle(forReadingAtPath: path) else { return false }
-        defer { try? handle.close() }
-        let data = (try? handle.read(upToCount: preambleBytesMax)) ?? Data()
-        return data.range(of: Data("-----BEGIN ".utf8)) != nil
-    }
-
     /// An absolute URI (RFC 3986 §4.3), as FHIR wants an identifier's system.
-    private static func isURI(_ text: String) -> Bool {
+    static func isURI(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":"), text.index(after: colon) != text.endIndex,
             let first = text.utf8.first, UInt8(ascii: "a")...UInt8(ascii: "z") ~= first | 0x20
         else { return false }

@@ -101,9 +101,20 @@ import Uplink
             ("nats:", "nats: [", "it is not valid YAML"),
             ("workers: 3", "workers: " + String(repeating: "[", count: 400), "more than 16 levels"),
             ("seed_file: relay.seed", "seed_file: .", "it is a directory"),
+            ("workers: 3", "workers: [2, 8]", "workers takes one value"),
+            ("https://exchange.example", "[https://a.example]", "exchange.url takes one value"),
+            ("exchange:", "exchange: no\nother:", "exchange takes keys with values"),
+            ("[tls://nats-1", "[{a: b}, tls://nats-1", "nats.servers takes a list of texts"),
+            ("url:", "ca_file: nothing.pem\n  url:", "is not there, or this user may not read it"),
+            ("url:", "ca_file: key\n  url:", "is not a PEM file"),
+            ("url:", "proxy: not-a-proxy\n  url:", "is not the address of a proxy"),
+            ("url:", "identifier_system: none\n  url:", "is not a URI"),
+            ("seed_file:", "client_key_file: key\n  seed_file:", "without nats.client_certificate"),
+            ("seed_file:", "client_key_file: open.pem\n  seed_file:", "every user may read"),
         ])
     func aMistakeIsNamed(good: String, bad: String, words: String) throws {
         let place = try Place()
+        try place.write("-----BEGIN PRIVATE KEY-----\n", "open.pem", mode: 0o644)
         #expect {
             _ = try place.read(Self.whole.replacing(good, with: bad, maxReplacements: 1))
         } throws: { error in
