@@ -10,8 +10,9 @@ enum Metrics {
     private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// Prometheus sees a counter grow only if it saw it before: the first loss would raise no alarm.
-    private static let neverRefused = Dictionary(
-        uniqueKeysWithValues: LossReason.ofRefusals.map { ($0.rawValue, 0) })
+    private static func zeros(_ reasons: [LossReason]) -> [String: Int] {
+        Dictionary(uniqueKeysWithValues: reasons.map { ($0.rawValue, 0) })
+    }
 
     static func response(_ metrics: CountedMetrics) async throws -> Response {
         let text = try await metrics.text()
@@ -70,7 +71,7 @@ enum Metrics {
             Double(balance.undecodable))
         page.add(
             "frames_refused_total", .counter, "Frames lost: neither disk nor memory took them.",
-            reasons(neverRefused.merging(balance.refused) { $1 }))
+            reasons(zeros(LossReason.ofRefusals).merging(balance.refused) { $1 }))
         page.add(
             "frames_doubled_total", .counter, "Copies of frames that were not stored.",
             Double(balance.doubled))
@@ -82,7 +83,7 @@ enum Metrics {
         page.add("samples_dead", .gauge, "Samples refused for good.", Double(balance.dead))
         page.add(
             "samples_dropped_total", .counter, "Samples a policy dropped.",
-            reasons(balance.dropped))
+            reasons(zeros(LossReason.ofDrops).merging(balance.dropped) { $1 }))
         page.add(
             "samples_buffered", .gauge, "Samples in memory, not committed yet.",
             Double(balance.buffered))

@@ -12,4 +12,6 @@ public enum LossReason: String, Sendable, CaseIterable {
 
     /// Why a frame that arrived may not be stored.
     public static let ofRefusals: [LossReason] = [.queueFull, .storeUnwritable]
+    /// Why a stored sample may be dropped.
+    public static let ofDrops: [LossReason] = [.queueFull, .maxAge]
 }

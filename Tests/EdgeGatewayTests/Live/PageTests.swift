@@ -348,6 +348,11 @@ import Testing
         let text = Metrics.page(status).text
         #expect(text.contains(#"edge_gateway_frames_refused_total{reason="queue-full"} 3"#))
         #expect(text.contains(#"edge_gateway_frames_refused_total{reason="store-unwritable"} 0"#))
+        for reason in LossReason.ofDrops.map(\.rawValue) {
+            #expect(
+                text.contains(#"edge_gateway_samples_dropped_total{reason="\#(reason)"} "#),
+                "\(text)")
+        }
     }
 }
 
