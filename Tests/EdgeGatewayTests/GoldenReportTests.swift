@@ -13,7 +13,7 @@ import Testing
         id: 1, address: "C0:00:00:00:00:01", name: "Ada", link: "suspended",
         linkDetail: "outOfRange, stale", bpm: 72, contact: true, secondsSinceFrame: 0.5,
         batteryPercent: 87, lostFrames: 3,
-        enrollment: "e1",
+        enrollment: "e1", patient: "40001",
         coverageTodayPercent: 99.5,
         stored: 10, pending: 2)
     private static let enrollment = EnrollmentReport(

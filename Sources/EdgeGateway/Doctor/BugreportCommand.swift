@@ -81,7 +81,10 @@ extension StatusReport {
     var withoutPeople: StatusReport {
         var report = self
         report.gateway = GatewayIdentity(name: "<gateway>")
-        for index in report.sensors.indices { report.sensors[index].bpm = nil }
+        for index in report.sensors.indices {
+            report.sensors[index].bpm = nil
+            if report.sensors[index].patient != nil { report.sensors[index].patient = "<patient>" }
+        }
         for index in report.enrollments.indices where report.enrollments[index].patient != nil {
             report.enrollments[index].patient = "<patient>"
         }

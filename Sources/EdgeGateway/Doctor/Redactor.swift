@@ -51,7 +51,10 @@ struct Redactor {
                     destinations: status.destinations)
             ) { _, label in label }
         }
-        self.init(patients: status?.enrollments.compactMap(\.patient) ?? [], names: labels)
+        let patients =
+            (status?.enrollments.compactMap(\.patient) ?? [])
+            + (sensors ?? status?.sensors ?? []).compactMap(\.patient)
+        self.init(patients: patients, names: labels)
     }
 
     /// A labelled name for everything that people named in these reports, and a label for each place that they typed.

@@ -105,7 +105,7 @@ struct PairCommand: AsyncParsableCommand {
         if !facts.isEmpty { Terminal.print("  \(Printable.line(facts))") }
         if let battery = report.sensor.batteryPercent { Terminal.print("  battery \(battery) %") }
         if let bpm = report.firstBpm { Terminal.print("  first heartbeat: \(bpm) bpm") }
-        let destination = report.sensor.enrollment.map { "delivers through \($0)" }
+        let destination = report.sensor.destination.map { "delivers through \(Printable.line($0))" }
         Terminal.print(
             "  \(destination ?? "samples are held: not enrolled yet (edge-gateway enroll LINK)")")
         for note in report.notes { Terminal.print("  note: \(note)") }

@@ -17,11 +17,20 @@ struct SensorReport: Codable, Equatable {
     /// Notifications lost on the air since the daemon started, estimated from the RR intervals.
     var lostFrames: Int?
     var enrollment: String?
+    /// Whom it is paired for, where the enrollment has several patients.
+    var patient: String?
     /// How much of this UTC day there is data for, as of a minute ago at most; left out where nothing
     /// was to be recorded.
     var coverageTodayPercent: Double?
     var stored: Int
     var pending: Int
+}
+
+extension SensorReport {
+    /// The enrollment that its samples go to, with the patient where it has several.
+    var destination: String? {
+        enrollment.map { name in patient.map { "\(name), patient \($0)" } ?? name }
+    }
 }
 
 /// A heart-rate sensor heard by `scan`.

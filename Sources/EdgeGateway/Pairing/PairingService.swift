@@ -91,7 +91,8 @@ struct PairingService: Sendable {
         logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
         let notes = (try? await notes(about: sensor)) ?? []
         return await report(
-            sensor, enrollment, first: first, last: last, wanted.patient.notes + notes)
+            sensor, enrollment, patient: wanted.request.patient, first: first, last: last,
+            wanted.patient.notes + notes)
     }
 
     /// Ends the assignment of a sensor and disconnects from it.
@@ -100,14 +101,14 @@ struct PairingService: Sendable {
         guard let sensor = try await queue.sensors().first(where: { $0.address == address })
         else { throw ProblemReport.unknownSensor }
         // First what can fail; what follows the store's commit cannot.
-        let before = try await sensors.report(on: sensor, enrollment: nil)
+        let before = try await sensors.report(on: sensor, enrollment: nil, patient: nil)
         // One whose new address the store has not taken is recorded under that.
         guard await recorder.hasCome(from: await recorder.address(of: sensor.id) ?? address) else {
             throw ProblemReport.framesNotStored
         }
         try await queue.forgetSensor(sensor.id)
         await recording.follow(sensor, isWorn: false)
-        return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before
+        return (try? await sensors.report(on: sensor, enrollment: nil, patient: nil)) ?? before
     }
 
     // MARK: - Steps
@@ -260,8 +261,8 @@ struct PairingService: Sendable {
     }
 
     private func report(
-        _ sensor: Sensor, _ enrollment: Enrollment?, first: HeartRateMeasurement?,
-        last: HeartRateMeasurement?, _ notesOfPatient: [String]
+        _ sensor: Sensor, _ enrollment: Enrollment?, patient: String?,
+        first: HeartRateMeasurement?, last: HeartRateMeasurement?, _ notesOfPatient: [String]
     ) async -> PairReport {
         var notes = notesOfPatient
         if first == nil, let last {
@@ -279,10 +280,10 @@ struct PairingService: Sendable {
         let name = enrollment?.terms.name
         var shown = SensorReport(
             id: sensor.id, address: sensor.address, name: sensor.label,
-            link: await recorder.link(of: sensor.address).state, enrollment: name, stored: 0,
-            pending: 0)
+            link: await recorder.link(of: sensor.address).state, enrollment: name,
+            patient: patient, stored: 0, pending: 0)
         do {
-            shown = try await sensors.report(on: sensor, enrollment: name)
+            shown = try await sensors.report(on: sensor, enrollment: name, patient: patient)
         } catch {
             notes.append("its counts cannot be read at the moment (edge-gateway status)")
         }

@@ -111,16 +111,21 @@ struct StrapsCommand: AsyncParsableCommand {
                 : Self.table(sensors))
     }
 
+    /// The straps, and below them why a link is not up.
     static func table(_ sensors: [SensorReport], columns: Int? = Terminal.columns) -> String {
-        Terminal.table(
-            ["ADDRESS", "LINK", "BPM", "LAST", "BATTERY", "STORED", "UNSENT", "NAME"],
+        let table = Terminal.table(
+            ["ADDRESS", "LINK", "BPM", "LAST", "BATTERY", "UNSENT", "FOR", "NAME"],
             sensors.map {
                 [
                     $0.address, $0.link, $0.bpm.map(String.init) ?? "-",
                     $0.secondsSinceFrame.map(Terminal.age) ?? "-",
-                    $0.batteryPercent.map { "\($0) %" } ?? "-", String($0.stored),
-                    String($0.pending), $0.name,
+                    $0.batteryPercent.map { "\($0) %" } ?? "-", String($0.pending),
+                    $0.destination ?? "-", $0.name,
                 ]
-            }, free: ["NAME"], columns: columns)
+            }, free: ["FOR", "NAME"], columns: columns)
+        let details = sensors.compactMap { sensor in
+            sensor.linkDetail.map { Printable.line("\(sensor.name): \($0)") }
+        }
+        return ([table] + details).joined(separator: "\n")
     }
 }

@@ -21,33 +21,35 @@ struct Sensors: Sendable {
         let names = Dictionary(
             try await queue.enrollments().map { ($0.id, $0.terms.name) },
             uniquingKeysWith: { first, _ in first })
-        let enrollments = Dictionary(
-            try await queue.openAssignments().map { ($0.sensorID, $0.enrollmentID) },
+        let assignments = Dictionary(
+            try await queue.openAssignments().map { ($0.sensorID, $0) },
             uniquingKeysWith: { first, _ in first })
         // Of all of them at once: there may be thousands.
         let counts = try await queue.sensorCounts()
         let recorded = await recorder.recorded
         var reports: [SensorReport] = []
         for sensor in try await queue.sensors(includingForgotten: includingForgotten) {
-            let enrollment = (enrollments[sensor.id] ?? nil).flatMap { names[$0] }
+            let assignment = assignments[sensor.id]
             reports.append(
                 try await report(
-                    on: sensor, enrollment: enrollment, counts[sensor.id],
-                    recorded[sensor.id]))
+                    on: sensor, enrollment: assignment?.enrollmentID.flatMap { names[$0] },
+                    patient: assignment?.patient, counts[sensor.id], recorded[sensor.id]))
         }
         return reports
     }
 
     /// The report on one sensor.
-    func report(on sensor: Sensor, enrollment: String?) async throws -> SensorReport {
+    func report(
+        on sensor: Sensor, enrollment: String?, patient: String?
+    ) async throws -> SensorReport {
         try await report(
-            on: sensor, enrollment: enrollment,
+            on: sensor, enrollment: enrollment, patient: patient,
             try await queue.sensorCounts()[sensor.id],
             await recorder.recorded[sensor.id])
     }
 
     private func report(
-        on sensor: Sensor, enrollment: String?, _ counts: SensorCounts?,
+        on sensor: Sensor, enrollment: String?, patient: String?, _ counts: SensorCounts?,
         _ recorded: (address: String, session: SensorSession)?
     ) async throws -> SensorReport {
         let address = recorded?.address ?? sensor.address
@@ -64,6 +66,7 @@ struct Sensors: Sendable {
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age?.inSeconds, batteryPercent: session?.batteryPercent,
             lostFrames: session?.lostFrames, enrollment: enrollment,
+            patient: patient,
             coverageTodayPercent: try await coverage.percent(of: sensor.id),
             stored: counts?.stored ?? 0,
             pending: counts?.unsent ?? 0)

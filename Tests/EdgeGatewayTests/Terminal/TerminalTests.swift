@@ -9,11 +9,27 @@ import Testing
         let name = String(repeating: "a very long name ", count: 10)
         let sensor = SensorReport(
             id: 1, address: "C0:00:00:00:00:01", name: name, link: "streaming", bpm: 72,
-            contact: true, secondsSinceFrame: 1, batteryPercent: 80, stored: 123_456_789,
-            pending: 12)
+            contact: true, secondsSinceFrame: 1, batteryPercent: 80, enrollment: "ward",
+            patient: "123456789", stored: 123_456_789, pending: 123_456_789)
         for line in StrapsCommand.table([sensor], columns: 80).split(separator: "\n") {
             #expect(line.count <= 80)
         }
+    }
+
+    /// A strap that was paired for another patient by mistake could be seen nowhere.
+    @Test func strapsSayForWhomEachIsAndWhyItsLinkIsNotUp() {
+        let straps = [
+            SensorReport(
+                id: 1, address: "C0:00:00:00:00:01", name: "Ada", link: "streaming",
+                enrollment: "ward", patient: "40001", stored: 1, pending: 0),
+            SensorReport(
+                id: 2, address: "C0:00:00:00:00:02", name: "Bob", link: "suspended",
+                linkDetail: "out of range\u{1B}", enrollment: "e1", stored: 1, pending: 0),
+        ]
+        let lines = StrapsCommand.table(straps, columns: nil).split(separator: "\n")
+        #expect(lines.count == 4 && lines[1].contains("ward, patient 40001  Ada"))
+        #expect(lines[2].hasSuffix("e1                   Bob"), "\(lines)")
+        #expect(lines[3].hasPrefix("Bob: out of range") && !lines[3].contains("\u{1B}"))
     }
 
     /// One name of 70 characters hid STATE, DELIVERED and UNSENT of every row, and a port was cut off without a mark.
