@@ -138,6 +138,24 @@ struct DeliveryBooks: Sendable, Hashable {
             arguments: letterArguments(sample) + [segment])
     }
 
+    /// The rows of samples that were put back, through one of them, in order, so many at most.
+    func putBack(
+        _ db: Database, through last: Int64 = .max, limit: Int
+    ) throws -> RowCursor {
+        try Row.fetchCursor(
+            db.cachedStatement(sql: putBackSQL),
+            arguments: [segment, last, limit] + (further.map { [$0] } ?? []))
+    }
+
+    var putBackSQL: String {
+        """
+        SELECT \(SampleColumn.listOfP) FROM \(letters) d JOIN sample p ON p.id = d.sample
+        WHERE d.segment = ?1 AND d.sample <= ?2 AND d.is_requeued = 1
+            \(further == nil ? "" : "AND d.destination = ?4")
+        ORDER BY d.sample LIMIT ?3
+        """
+    }
+
     func requeueLetter(_ db: Database, _ sample: Int64) throws {
         try db.cachedStatement(sql: "UPDATE \(letters) SET is_requeued = 1 WHERE \(letter)")
             .execute(arguments: letterArguments(sample))

@@ -138,19 +138,17 @@ extension SampleQueue {
     private static func walk(
         _ db: Database, enrollment: Int64, limit: Int, _ patients: PatientFilter
     ) throws -> Walk {
-        let segments = try PendingSegment.all(db, enrollment: enrollment)
-            .filter { patients.admits($0.patient) }
+        let segments = try PendingSegment.all(db, enrollment: enrollment, of: patients)
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var walk = Walk(key: try db.storeKey())
         var clocks = BootClocks(db)
-        for sql in requeuedSQL {
-            let requeued = try Row.fetchCursor(
-                db.cachedStatement(sql: sql), arguments: [enrollment])
-            while walk.samples.count < limit, let row = try requeued.next() {
-                guard let segment = try PendingSegment(requeued: row),
-                    patients.admits(segment.patient)
-                else { continue }
-                walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
+        let putBack = try PendingSegment.putBack(db, enrollment: enrollment, of: patients)
+        for isFurther in [false, true] {
+            let oldest = try oldestPutBack(
+                db, of: putBack.filter { $0.isFurther == isFurther }, enrollment: enrollment,
+                limit: limit - walk.samples.count)
+            for (row, segment) in oldest {
+                walk.add(row, of: segment, try clocks.of(segment.boot))
                 if walk.damaged != nil { return walk }
             }
         }
@@ -176,30 +174,21 @@ extension SampleQueue {
         WHERE id BETWEEN ? AND ? ORDER BY id
         """
 
-    /// The samples that were put back: of the assignments whose own destination it is, and of the others
-    /// that go there as well.
-    static let requeuedSQL = requeuedSQL(inOrderOf: "d.sample")
-    /// The same segment by segment: an average is made of samples that follow one another in one.
-    static let requeuedBySegmentSQL = requeuedSQL(inOrderOf: "d.segment, d.sample")
-
-    private static func requeuedSQL(inOrderOf columns: String) -> [String] {
-        [
-            ("dead_letter", "a.enrollment", false), ("further_dead_letter", "d.destination", true),
-        ].map { letters, destination, isFurther in
-            """
-            SELECT \(SampleColumn.listOfP),
-                s.first_sample, s.last_sample, s.assignment, r.nonce, s.wall_offset_us, a.sensor,
-                \(PendingSegment.patientSQL(isFurther: isFurther)), s.identity_shift, \(isFurther),
-                r.boot
-            FROM \(letters) d
-            JOIN sample p ON p.id = d.sample
-            JOIN segment s ON s.id = p.segment
-            JOIN assignment a ON a.id = s.assignment
-            JOIN run r ON r.id = s.run
-            WHERE d.is_requeued = 1 AND \(destination) = ? AND s.wall_offset_us IS NOT NULL
-            ORDER BY \(columns)
-            """
+    /// The oldest samples of these segments that were put back, in order of arrival. The samples of straps alternate,
+    /// and of each segment only those are read that are older than the newest one found.
+    private static func oldestPutBack(
+        _ db: Database, of segments: [PendingSegment], enrollment: Int64, limit: Int
+    ) throws -> [(row: SampleRow, segment: PendingSegment)] {
+        var oldest: [(row: SampleRow, segment: PendingSegment)] = []
+        for segment in segments {
+            let newest = oldest.count < limit ? .max : oldest.last?.row.id ?? 0
+            guard segment.pending.lowerBound < newest else { continue }
+            let rows = try segment.books(of: enrollment).putBack(db, through: newest, limit: limit)
+            oldest += try Array(rows.map { (SampleRow($0), segment) })
+            oldest.sort { $0.row.id < $1.row.id }
+            oldest.removeLast(max(0, oldest.count - limit))
         }
+        return oldest
     }
 }
 
@@ -226,7 +215,7 @@ extension SampleQueue.Walk {
 /// A segment of a delivery, and what its samples have in common.
 struct PendingSegment: Sendable {
     var id: Int64
-    /// Sample ids: from the cursor's next to the last, or of what is done with.
+    /// Sample ids: from the cursor's next to the last, of what is done with, or all.
     var pending: ClosedRange<Int64>
     var assignmentID: Int64
     var runNonce: UInt64
@@ -238,9 +227,20 @@ struct PendingSegment: Sendable {
     var isFurther: Bool
     var boot: Int64
 
-    /// Those with samples to send.
-    static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
-        try segments(db, pendingSQL, enrollment)
+    /// Those of these patients with samples to send.
+    static func all(
+        _ db: Database, enrollment: Int64, of patients: PatientFilter
+    ) throws -> [PendingSegment] {
+        try segments(db, pendingSQL, enrollment).filter { patients.admits($0.patient) }
+    }
+
+    /// Those of these patients with samples that were put back: of the assignments whose own destination it is, oldest
+    /// first, then of the others.
+    static func putBack(
+        _ db: Database, enrollment: Int64, of patients: PatientFilter
+    ) throws -> [PendingSegment] {
+        try segments(db, putBackSQL, enrollment).filter { patients.admits($0.patient) }
+            .sorted { ($0.isFurther ? 1 : 0, $0.id) < ($1.isFurther ? 1 : 0, $1.id) }
     }
 
     /// Those with kept samples that the delivery is done with, oldest first.
@@ -255,8 +255,13 @@ struct PendingSegment: Sendable {
         try statements.flatMap { sql in
             let rows = try Row.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: [enrollment])
-            return try Array(rows.compactMap { try PendingSegment(row: $0, id: $0[0], from: 1) })
+            return try Array(rows.compactMap { try PendingSegment(row: $0) })
         }
+    }
+
+    /// The segment's books of this delivery.
+    func books(of enrollment: Int64) -> DeliveryBooks {
+        DeliveryBooks(segment: id, further: isFurther ? enrollment : nil)
     }
 
     /// The patient of the assignment `a`. A further destination has none of its own: the patient of an
@@ -269,6 +274,24 @@ struct PendingSegment: Sendable {
 
     private static let pendingSQL = sql { ("\($0).settled_through", "s.last_sample") }
     private static let settledSQL = sql { ("s.pruned_through", "\($0).settled_through") }
+    /// The index is asked for one segment after the other: what it costs grows with the segments that have such letters,
+    /// neither with the letters nor with all the segments there are.
+    static let putBackSQL = zip(
+        sql { _ in ("s.first_sample - 1", "s.last_sample") },
+        [
+            "dead_letter WHERE is_requeued = 1",
+            "further_dead_letter WHERE is_requeued = 1 AND destination = ?1",
+        ]
+    ).map { sql, letters in
+        """
+        \(sql) AND s.id IN (
+            WITH RECURSIVE put_back(segment) AS (
+                SELECT min(segment) FROM \(letters)
+                UNION ALL SELECT (SELECT min(segment) FROM \(letters) AND segment > b.segment)
+                FROM put_back b WHERE b.segment IS NOT NULL)
+            SELECT segment FROM put_back)
+        """
+    }
 
     /// The statements for assignments whose own destination it is, and for the others; `ends` gives the columns after
     /// and through which the samples lie.
@@ -286,33 +309,27 @@ struct PendingSegment: Sendable {
                 FROM \(from)
                 JOIN assignment a ON a.id = s.assignment
                 JOIN run r ON r.id = s.run
-                WHERE \(after) < \(through) AND \(destination) = ?
+                WHERE \(after) < \(through) AND \(destination) = ?1
                     AND s.wall_offset_us IS NOT NULL
                 """
         }
     }
 
-    /// From a row of ``SampleQueue/requeuedSQL``.
-    init?(requeued row: Row) throws {
-        try self.init(row: row, id: row[SampleColumn.segment.rawValue], from: SampleColumn.count)
-    }
-
-    /// From the ten columns that begin with `column`: looking columns up by name costs more than
-    /// reading them.
-    private init?(row: Row, id: Int64?, from column: Int) throws {
-        guard let id, let first = row[column] as Int64?, let last = row[column + 1] as Int64?,
-            first <= last, let offset = row[column + 4] as WallOffset?
+    /// By position: looking columns up by name costs more than reading them.
+    private init?(row: Row) throws {
+        guard let id = row[0] as Int64?, let first = row[1] as Int64?, let last = row[2] as Int64?,
+            first <= last, let offset = row[5] as WallOffset?
         else { return nil }
         self.id = id
         pending = first...last
-        assignmentID = row[column + 2] ?? 0
-        runNonce = try SampleIdentity.nonce(stored: row[column + 3])
+        assignmentID = row[3] ?? 0
+        runNonce = try SampleIdentity.nonce(stored: row[4])
         wallOffset = offset
-        sensorID = row[column + 5] ?? 0
-        patient = row[column + 6]
-        identityShift = row[column + 7] ?? 0
-        isFurther = row[column + 8] ?? false
-        boot = row[column + 9] ?? 0
+        sensorID = row[6] ?? 0
+        patient = row[7]
+        identityShift = row[8] ?? 0
+        isFurther = row[9] ?? false
+        boot = row[10] ?? 0
     }
 }
 

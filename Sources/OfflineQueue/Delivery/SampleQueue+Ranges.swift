@@ -69,40 +69,34 @@ extension SampleQueue {
 
         var clocks = BootClocks(db)
         let key = try db.storeKey()
-        var requeued = Walk(key: key)
-        for sql in requeuedBySegmentSQL where count < limit {
-            let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [enrollment])
-            while requeued.samples.count < perSegment, requeued.damaged == nil,
-                let row = try rows.next()
-            {
-                guard let segment = try PendingSegment(requeued: row),
-                    patients.admits(segment.patient)
-                else { continue }
-                if let last = requeued.samples.last, last.segmentID != segment.id {
-                    _ = add(requeued, isEnded: true)
-                    requeued = Walk(key: key)
-                    guard count < limit else { break }
-                }
-                requeued.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
+        func read(_ rows: RowCursor, of segment: PendingSegment) throws -> Walk {
+            var walk = Walk(key: key)
+            while walk.damaged == nil, let row = try rows.next() {
+                walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
             }
+            return walk
         }
-        let isWhole = requeued.samples.count < perSegment
-        if let damaged = add(requeued, isEnded: isWhole, isCut: !isWhole) { return ([], damaged) }
 
-        let segments = try PendingSegment.all(db, enrollment: enrollment)
-            .filter { patients.admits($0.patient) }
+        for segment in try PendingSegment.putBack(db, enrollment: enrollment, of: patients)
+        where count < limit {
+            let rows = try segment.books(of: enrollment).putBack(db, limit: perSegment)
+            let walk = try read(rows, of: segment)
+            let isCut = walk.samples.count >= perSegment
+            if let damaged = add(walk, isEnded: !isCut, isCut: isCut) { return ([], damaged) }
+            // The others wait behind it, so that what is recorded now does not.
+            if isCut || walk.damaged != nil { break }
+        }
+
+        let segments = try PendingSegment.all(db, enrollment: enrollment, of: patients)
             .sorted { $0.pending.lowerBound < $1.pending.lowerBound }
         for segment in segments where count < limit {
-            var walk = Walk(key: key)
             let rows = try Row.fetchCursor(
                 db.cachedStatement(sql: SampleColumn.rowsOfSegment),
                 arguments: [
                     segment.pending.lowerBound &- 1, segment.pending.upperBound, segment.id,
                     perSegment,
                 ])
-            while walk.damaged == nil, let row = try rows.next() {
-                walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
-            }
+            let walk = try read(rows, of: segment)
             let isCut = walk.samples.count >= perSegment
             let isOver = segment.runNonce != runNonce && !isCut
             if let damaged = add(walk, isEnded: isOver, isCut: isCut) { return ([], damaged) }

@@ -99,8 +99,7 @@ struct DeliveredRows {
 
     init(_ db: Database, _ segment: PendingSegment, _ redelivery: Redelivery) throws {
         self.segment = segment
-        books = DeliveryBooks(
-            segment: segment.id, further: segment.isFurther ? redelivery.destination : nil)
+        books = segment.books(of: redelivery.destination)
         let length = redelivery.window?.microseconds
         func window(_ time: UTC) -> Int64? {
             length.map { (time.microseconds - time.microseconds % $0) / $0 }

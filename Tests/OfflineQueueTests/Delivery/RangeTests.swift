@@ -105,6 +105,8 @@ struct RangeTests {
         #expect(ids(found) == [[1, 3, 5, 7], [2, 4, 6, 8]])
         let fewer = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 4)
         #expect(ids(fewer) == [[1, 3, 5, 7]])
+        let single = try await queue.nextBatch(enrollment: enrollment, limit: 5)
+        #expect(single.map(\.id) == [1, 2, 3, 4, 5], "single samples go in order of arrival")
         try await queue.settle(
             enrollment: enrollment,
             found.flatMap(\.samples).map { SettledSample($0, .delivered) })
@@ -112,16 +114,39 @@ struct RangeTests {
     }
 
     /// The whole backlog of what was put back was read, and sorted, for each batch.
-    @Test func whatWasPutBackIsReadInTheOrderOfAnIndex() async throws {
+    @Test func whatWasPutBackIsFoundAndReadThroughAnIndex() async throws {
         try await store.open(clock).close()
-        for sql in SampleQueue.requeuedBySegmentSQL {
-            let plan = try await DatabaseQueue(path: store.path).read { db in
-                try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + sql, arguments: [1])
-                    .map { $0["detail"] as String }
+        func explain(_ sql: String, _ parameters: Int) async throws -> [String] {
+            try await DatabaseQueue(path: store.path).read { db in
+                try Row.fetchAll(
+                    db, sql: "EXPLAIN QUERY PLAN " + sql,
+                    arguments: StatementArguments(Array(repeating: 1, count: parameters))
+                ).map { $0["detail"] as String }
             }
-            #expect(plan.first?.contains("dead_letter_requeued_segment") == true, "\(plan)")
+        }
+        for sql in PendingSegment.putBackSQL {
+            let plan = try await explain(sql, 1)
+            let scans = plan.filter { $0.hasPrefix("SCAN") }
+            #expect(scans == ["SCAN b", "SCAN put_back"], "of segments found: \(plan)")
+            #expect(
+                plan.contains {
+                    $0.contains("dead_letter_requeued_segment (") && $0.hasSuffix("segment>?)")
+                }, "\(plan)")
             #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
         }
+        let own = try await explain(DeliveryBooks(segment: 1).putBackSQL, 3)
+        let further = try await explain(DeliveryBooks(segment: 1, further: 1).putBackSQL, 4)
+        let sample = "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"
+        #expect(
+            own == [
+                "SEARCH d USING INDEX dead_letter_requeued_segment (segment=? AND sample<?)",
+                sample,
+            ])
+        #expect(
+            further == [
+                "SEARCH d USING INDEX further_dead_letter_requeued_segment"
+                    + " (destination=? AND segment=? AND sample<?)", sample,
+            ])
     }
 
     @Test func whatWasPutBackComesFirstAndIsWhole() async throws {
