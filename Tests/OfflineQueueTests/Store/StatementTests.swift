@@ -25,6 +25,43 @@ import Testing
         #expect(again == [])
     }
 
+    /// Each fetch read all that another delivery, or a held patient, was to get again, and recording waited for it.
+    @Test func whatWasPutBackForOthersCostsAFetchNothing() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let ward = try await queue.enroll(.example(patient: nil)).id
+        let elsewhere = try await queue.enroll(.elsewhere()).id
+        let other = try await Worn(queue, 2).enrollment.id
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(
+            sensor: sensor.id, enrollment: ward, patient: "p-1", also: [elsewhere])
+        for _ in 0..<300 {
+            try await queue.beat(assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        for id in [ward, elsewhere] { try await queue.deliverAll(id) }
+
+        func steps(since seconds: Int64, putsBack count: Int) async throws -> [Int] {
+            for id in [ward, elsewhere] {
+                let redelivery = Redelivery(
+                    destination: id, since: ManualClock.midnight + .seconds(seconds))
+                #expect(try await queue.redeliver(redelivery) > count)
+                #expect(try await queue.nextBatch(enrollment: id, limit: 10).count == 10)
+            }
+            var steps = [try await queue.fetchSteps(other, of: .all)]
+            for id in [ward, elsewhere] {
+                steps.append(try await queue.fetchSteps(id, of: .except(["p-1"])))
+                steps.append(try await queue.fetchSteps(id, of: .all))
+            }
+            return steps
+        }
+        let few = try await steps(since: 280, putsBack: 10)
+        let many = try await steps(since: 0, putsBack: 200)
+        #expect(many == few)
+    }
+
     /// The first `status` after a start with 2,000 straps took a minute.
     @Test func whatAStatusCostsGrowsWithTheStrapsAndNotWithTheirSquare() async throws {
         func steps(straps: Int) async throws -> Int {
@@ -78,17 +115,32 @@ extension SampleQueue {
         return count.pointee
     }
 
+    /// The steps that SQLite takes for the next ten samples of a delivery, as such and as ranges.
+    fileprivate func fetchSteps(
+        _ enrollment: Int64, of patients: PatientFilter
+    ) throws -> Int {
+        let before = try counts(SQLITE_STMTSTATUS_VM_STEP)
+        _ = try nextPending(enrollment: enrollment, limit: 10, of: patients)
+        _ = try nextRanges(enrollment: enrollment, perSegment: 10, limit: 10, of: patients)
+        let after = try counts(SQLITE_STMTSTATUS_VM_STEP)
+        return after.map(\.count).reduce(0, +) - before.map(\.count).reduce(0, +)
+    }
+
     /// The statements of this connection that SQLite had to compile anew.
     fileprivate func compiledAgain() throws -> [String] {
+        try counts(SQLITE_STMTSTATUS_REPREPARE).filter { $0.count > 0 }.map(\.sql)
+    }
+
+    /// A counter of each statement of this connection.
+    private func counts(_ counter: Int32) throws -> [(sql: String, count: Int)] {
         try read("count") { db in
-            var found: [String] = []
+            var found: [(sql: String, count: Int)] = []
             var statement: OpaquePointer?
             while true {
                 statement = sqlite3_next_stmt(db.sqliteConnection, statement)
                 guard let statement else { return found }
-                if sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0) > 0 {
-                    found.append(sqlite3_sql(statement).map { String(cString: $0) } ?? "")
-                }
+                let sql = sqlite3_sql(statement).map { String(cString: $0) } ?? ""
+                found.append((sql, Int(sqlite3_stmt_status(statement, counter, 0))))
             }
         }
     }
