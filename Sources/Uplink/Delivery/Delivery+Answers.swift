@@ -86,17 +86,17 @@ extension Delivery {
     private mutating func goOn(
         _ batch: DeliveryBatch, _ resolved: [Resolved], _ now: Uptime
     ) -> [Resolved] {
-        guard hold == nil else {
+        guard !isKeptBack else {
             self.batch = nil
             return resolved
         }
         var batch = batch
         let concluded = conclude(&batch, now)
         if batch.isDone { isBackingOff = false }
-        if hold == nil, !isBackingOff {
+        if !isKeptBack, !isBackingOff {
             notBefore = now + pause(isDone: batch.isDone)
         }
-        self.batch = hold == nil && !batch.isDone ? batch : nil
+        self.batch = !isKeptBack && !batch.isDone ? batch : nil
         return resolved + concluded
     }
 
@@ -158,14 +158,14 @@ extension Delivery {
                     batch.witness(unclear)
                     unprovenRounds = 0
                 }
-                isTrial = false
+                hold = nil
             case .refused:
                 resolved.append(
                     Resolved(
                         index: index,
                         outcome: .dead(
                             reason: "refused-\(entry.status)", diagnostics: entry.diagnostics)))
-                isTrial = false
+                hold = nil
             case .notWanted(let why):
                 // Never the whole of a sample.
                 resolved.append(

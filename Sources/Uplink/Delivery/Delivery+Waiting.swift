@@ -4,17 +4,14 @@ import Basics
 extension Delivery {
     /// The reason of a hold was checked.
     public mutating func probed(isMended: Bool, _ now: Uptime) {
-        guard case .probing(let reason) = activity else { return }
+        guard case .probing = activity else { return }
         activity = .none
         if isMended {
-            hold = nil
+            hold?.isTried = true
             notBefore = now
             if now < restsUntil { backOff(restsUntil - now, now) }
-            // One sample is enough to see whether it is true. A fault of the exchange, though, can
-            // be told from a bad sample only by others that are taken.
-            isTrial = reason != .exchangeFault
         } else {
-            hold = (reason, now + settings.probePause)
+            hold?.nextProbe = now + settings.probePause
         }
     }
 
@@ -37,10 +34,10 @@ extension Delivery {
     /// Something changed for the better (the network is back, a technician asks): looks at a hold
     /// now, and does not wait out a pause in which nothing was sent.
     public mutating func wake(_ now: Uptime) {
-        if let hold { self.hold = (hold.reason, min(hold.nextProbe, now)) }
+        if let hold { self.hold?.nextProbe = min(hold.nextProbe, now) }
         patients.wake(now)
         if notSentInRow > 0, now >= restsUntil { isBackingOff = false }
-        if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
+        if !isKeptBack, !isBackingOff { notBefore = min(notBefore, now) }
     }
 
     /// The store has committed samples. A delivery that wants them as soon as they come fetches them if its fetch
@@ -48,7 +45,7 @@ extension Delivery {
     ///
     /// - Returns: whether it does.
     public mutating func samplesCommitted(turn: Duration, _ now: Uptime) -> Bool {
-        guard isBrisk, activity == .none, batch == nil, hold == nil, !isBackingOff,
+        guard isBrisk, activity == .none, batch == nil, !isKeptBack, !isBackingOff,
             shared.committed(due: notBefore, interval: fetchInterval, now)
         else { return false }
         notBefore = now + turn
@@ -118,6 +115,6 @@ extension Delivery {
     var lookPause: Duration { spread(settings.lookPauseMax) }
 
     mutating func holdBack(_ reason: HoldReason, until: Uptime?, _ now: Uptime) {
-        hold = (reason, max(until ?? .zero, now + settings.probePause))
+        hold = Hold(reason: reason, nextProbe: max(until ?? .zero, now + settings.probePause))
     }
 }

@@ -16,7 +16,8 @@ public struct Delivery: Sendable {
         case backoff(until: Uptime)
         /// A batch fails as a whole and is being taken apart to find the sample that spoils it.
         case halving
-        /// Kept back until a person mends something; checked again at this uptime.
+        /// Kept back until a person mends something; checked again at this uptime, which has passed while samples
+        /// are tried.
         case held(HoldReason, nextProbe: Uptime)
     }
 
@@ -65,6 +66,15 @@ public struct Delivery: Sendable {
     /// A batch reaches so many times as far at most when nothing in it could be proved.
     static let roundsMax = 9
 
+    /// Why samples are kept back.
+    struct Hold {
+        var reason: HoldReason
+        var nextProbe: Uptime
+        /// The reason seems gone. The hold ends when a sample is taken, or refused for a reason of its own: only that
+        /// shows it.
+        var isTried = false
+    }
+
     enum Activity: Hashable {
         case none, fetching, checking
         case checkingSilence(since: Uptime)
@@ -86,7 +96,7 @@ public struct Delivery: Sendable {
     var pace: DeliveryPace
     var interval: DeliveryInterval
     var shared = SharedFetches()
-    var hold: (reason: HoldReason, nextProbe: Uptime)?
+    var hold: Hold?
     var notBefore = Uptime.zero
     /// Until when the exchange may still be working on a request without a clear answer. Neither the end of a
     /// hold nor a wake cuts this rest short.
@@ -101,8 +111,7 @@ public struct Delivery: Sendable {
     var nextLook: Uptime?
     var notSentInRow = 0
     var storeFailures = 0
-    var isTrial = false
-    /// The present fault; nil after an attempt without one, while samples are held, and once nothing waits.
+    /// The present fault; nil after an attempt without one or that had samples held back, and once nothing waits.
     public internal(set) var trouble: Trouble?
     /// How many data points are recorded in a second, as far as those fetched tell; 0 if they do not.
     var arrivalsPerSecond = 0.0
@@ -133,7 +142,7 @@ public struct Delivery: Sendable {
         pace = DeliveryPace(settings)
         interval = DeliveryInterval(
             shortest: settings.shortestInterval, longest: settings.interval)
-        if let reason { hold = (reason, .zero) }
+        if let reason { hold = Hold(reason: reason, nextProbe: .zero) }
         if let unansweredSince { rest(unansweredSince) }
     }
 
@@ -147,6 +156,9 @@ public struct Delivery: Sendable {
 
     /// Why it is held, if it is.
     public var holdReason: HoldReason? { hold?.reason }
+
+    /// Whether it is held, and not even a sample is to be tried.
+    var isKeptBack: Bool { hold?.isTried == false }
 
     /// Patients whose samples are kept back while the others' go on; nil: of samples that name none.
     public var heldPatients: [String?: HoldReason] { patients.reasons }
@@ -165,7 +177,7 @@ public struct Delivery: Sendable {
     /// The next step at `now`.
     public mutating func step(_ now: Uptime) -> Step {
         guard activity == .none else { return .wait(until: nil) }
-        if let hold {
+        if let hold, !hold.isTried {
             guard now >= hold.nextProbe else {
                 return .wait(until: hold.nextProbe)
             }
@@ -197,8 +209,11 @@ public struct Delivery: Sendable {
         guard let (indices, alone) = batch?.take(atMost: size) else {
             batch = nil
             activity = .fetching
+            // One sample is enough to see whether a hold is over. A fault of the exchange, though, can be told from a
+            // bad sample only by others that are taken.
+            let isOneEnough = hold.map { $0.reason != .exchangeFault } ?? false
             return .fetch(
-                limit: isTrial ? 1 : size * (1 + min(unprovenRounds, Self.roundsMax)))
+                limit: isOneEnough ? 1 : size * (1 + min(unprovenRounds, Self.roundsMax)))
         }
         activity = .sending(indices, alone: alone)
         return alone ? .sendAlone(indices[0]) : .send(indices)
@@ -231,8 +246,8 @@ public struct Delivery: Sendable {
         guard activity == .fetching else { return }
         if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
         shared.fetched(isEmpty: outcomes.isEmpty)
-        // Nothing waits for the destination any more.
-        if outcomes.isEmpty, self.patients.trial == nil { trouble = nil }
+        // Nothing waits for the destination any more, so nothing is kept back from it either.
+        if outcomes.isEmpty, self.patients.trial == nil { (trouble, hold) = (nil, nil) }
         activity = .none
         isBackingOff = false
         patientOf = patients

@@ -4,7 +4,7 @@ import Basics
 public struct DeliveryFacts: Sendable, Hashable {
     /// Where it stands.
     public var state: Delivery.State
-    /// Attempts in a row that delivered nothing; nil while it goes well, is held, or has nothing to deliver.
+    /// Attempts in a row that delivered nothing; nil while it goes well, once it is held, or with nothing to deliver.
     public var trouble: Delivery.Trouble?
     /// Why the last attempt delivered nothing, in words without secrets and measurements.
     public var fault: String?

@@ -138,7 +138,6 @@ public actor DeliveryRunner {
                 delivery.probed(isMended: isMended, uptime)
                 // A hold of an earlier run: nothing was said of it yet.
                 if !isMended, fault == nil { await noteFault() }
-                await recordHold()
             case .probePatient(let patient, let reason):
                 let isMended =
                     if let patient {
@@ -215,7 +214,7 @@ public actor DeliveryRunner {
             "deliver data points",
             metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
         await settle()
-        await recordPatients()
+        await recordHold()
     }
 
     private func noteFault() async {
