@@ -11,6 +11,7 @@ extension Delivery {
         activity = .none
         isBackingOff = false
         self.took = took
+        pace.forgetOldLimit(now)
         if case .notSent = answer {} else { notSentInRow = 0 }
         var resolved: [Resolved] = []
         switch answer {
@@ -34,7 +35,7 @@ extension Delivery {
             batch.startHalving()
         case .tooLarge:
             if indices.count > 1 {
-                pace.limit(to: indices.count / 2)
+                pace.wasTooLarge(indices.count, now)
                 batch.putBack(indices)
             } else if patients.trial != nil {
                 // It tells nothing of the patient, who stays held; nor of the others, who go on.
@@ -158,14 +159,14 @@ extension Delivery {
                     batch.witness(unclear)
                     unprovenRounds = 0
                 }
-                hold = nil
+                endHold()
             case .refused:
                 resolved.append(
                     Resolved(
                         index: index,
                         outcome: .dead(
                             reason: "refused-\(entry.status)", diagnostics: entry.diagnostics)))
-                hold = nil
+                endHold()
             case .notWanted(let why):
                 // Never the whole of a sample.
                 resolved.append(

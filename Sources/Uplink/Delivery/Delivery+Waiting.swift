@@ -114,6 +114,12 @@ extension Delivery {
     /// Not sooner than the samples themselves may be sent again, and not all gateways at once.
     var lookPause: Duration { spread(settings.lookPauseMax) }
 
+    mutating func endHold() {
+        // A proxy may have refused every size.
+        if hold?.reason == .requestRefused { pace.forgetLimit() }
+        hold = nil
+    }
+
     mutating func holdBack(_ reason: HoldReason, until: Uptime?, _ now: Uptime) {
         hold = Hold(reason: reason, nextProbe: max(until ?? .zero, now + settings.probePause))
     }

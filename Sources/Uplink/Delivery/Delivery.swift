@@ -247,7 +247,10 @@ public struct Delivery: Sendable {
         if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
         shared.fetched(isEmpty: outcomes.isEmpty)
         // Nothing waits for the destination any more, so nothing is kept back from it either.
-        if outcomes.isEmpty, self.patients.trial == nil { (trouble, hold) = (nil, nil) }
+        if outcomes.isEmpty, self.patients.trial == nil {
+            trouble = nil
+            endHold()
+        }
         activity = .none
         isBackingOff = false
         patientOf = patients

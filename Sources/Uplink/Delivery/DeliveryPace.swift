@@ -78,6 +78,9 @@ struct DeliveryPace: Sendable {
     /// How long to leave the exchange to others before the next request, at most.
     private(set) var rest = Duration.zero
     private var ceiling: Int
+    /// The largest request that fits, as far as one that was too large tells, and when that was. Kept beyond the time
+    /// for which it is the ceiling, so that one that has grown too large again is made as small as it was.
+    private var limit: (count: Int, since: Uptime)?
     private let settings: DeliverySettings
     /// The request whose slow answer made the next one smaller.
     private var larger: (count: Int, took: Duration)?
@@ -102,11 +105,14 @@ struct DeliveryPace: Sendable {
     static let restFactor = 8
     /// A request that takes longer is made smaller in any case: the exchange kills a worker after 30 s.
     static let tolerated = Duration.seconds(30)
+    /// So long requests stay as small as one that was too large has made them. A proxy's limit may be a mistake that is
+    /// mended the same day; where it stays, one request in this time is refused.
+    static let limitTime = Duration.seconds(3_600)
 
     init(_ settings: DeliverySettings) {
         self.settings = settings
-        ceiling = max(settings.batchSamplesMax, 1)
-        size = ceiling
+        size = max(settings.batchSamplesMax, 1)
+        ceiling = size
     }
 
     /// A request of `count` was answered.
@@ -114,6 +120,7 @@ struct DeliveryPace: Sendable {
         latest = time
         guard time > settings.slow else {
             (slowInRow, rest, larger, isSteadilySlow) = (0, .zero, nil, false)
+            if let limit { self.limit?.count = max(limit.count, count) }
             if count >= size {
                 size = min(size + Self.growth, ceiling)
             }
@@ -172,9 +179,24 @@ struct DeliveryPace: Sendable {
         if time > settings.slow { took(time, count: count) }
     }
 
-    /// Requests larger than `count` are refused on the way.
-    mutating func limit(to count: Int) {
-        ceiling = max(count, 1)
+    /// A request of `count` was refused on the way, as too large.
+    mutating func wasTooLarge(_ count: Int, _ now: Uptime) {
+        let fitting = limit.map(\.count) ?? count
+        ceiling = max(fitting < count ? fitting : count / 2, 1)
+        limit = (ceiling, now)
         size = min(size, ceiling)
     }
+
+    /// Lets requests grow again if the last one that was too large is long ago.
+    mutating func forgetOldLimit(_ now: Uptime) {
+        if let limit, now - limit.since >= Self.limitTime { raiseCeiling() }
+    }
+
+    /// Lets requests grow again, since what made them too large was mended.
+    mutating func forgetLimit() {
+        limit = nil
+        raiseCeiling()
+    }
+
+    private mutating func raiseCeiling() { ceiling = max(settings.batchSamplesMax, 1) }
 }

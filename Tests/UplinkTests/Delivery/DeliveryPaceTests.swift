@@ -173,6 +173,53 @@ import Testing
         #expect(drive.now < .seconds(1_030))
     }
 
+    /// One spell of 413 made a delivery send one sample a request until the gateway was started again.
+    @Test func aLimitIsForgottenWhenTheHoldThatItLedToIsMended() {
+        var drive = DeliveryDrive(2_000)
+        drive.isMended = false
+        drive.run(for: .seconds(600)) { _, _ in .tooLarge }
+        #expect(drive.requests.map(\.indices.count) == [100, 50, 25, 12, 6, 3, 1])
+        #expect(drive.delivery.holdReason == .requestRefused)
+        drive.requests = []
+        drive.isMended = true
+        drive.run { indices, _ in .stored(indices) }
+        let sizes = drive.requests.map(\.indices.count)
+        #expect(sizes.prefix(4) == [1, 1, 11, 21])
+        #expect(sizes.count { $0 == 100 } > 10)
+    }
+
+    @Test func aLimitIsForgottenAfterAnHour() {
+        var drive = DeliveryDrive(100)
+        drive.run { indices, _ in indices.count > 30 ? .tooLarge : .stored(indices) }
+        #expect(drive.delivery.batchSize == 25)
+        drive.now += DeliveryPace.limitTime
+        drive.queue = Array(100..<1_000)
+        drive.requests = []
+        drive.run { indices, _ in .stored(indices) }
+        #expect(drive.requests.prefix(4).map(\.indices.count) == [25, 35, 45, 55])
+        #expect(drive.requests.contains { $0.indices.count == 100 })
+    }
+
+    @Test(arguments: [1, 2, 7, 30, 99])
+    func aLimitThatStaysCostsOneRefusedRequestAnHour(limit: Int) {
+        var pace = DeliveryPace(DeliverySettings())
+        var refused: [Uptime] = []
+        var now = Uptime.zero
+        while now < .seconds(10 * 3_600) {
+            pace.forgetOldLimit(now)
+            let count = pace.size
+            if count > limit {
+                refused.append(now)
+                pace.wasTooLarge(count, now)
+            } else {
+                pace.took(.seconds(1), count: count)
+            }
+            now += .seconds(1)
+        }
+        #expect(refused.count { $0 >= .seconds(3_600) } <= 9)
+        #expect(pace.size * 2 >= limit)
+    }
+
     @Test func aSingleSampleThatIsTooLargeHoldsTheDelivery() {
         var drive = DeliveryDrive(1)
         drive.run(for: .seconds(1)) { _, _ in .tooLarge }
