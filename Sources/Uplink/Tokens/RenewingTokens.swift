@@ -12,6 +12,7 @@ public actor RenewingTokens: TokenSource {
     private let logger: Logger
     /// The renewal under way.
     private var running: Task<Void, Never>?
+    private var isFinished = false
 
     /// A source of the tokens in `record`, which `file` holds, of an exchange.
     public init(
@@ -55,7 +56,11 @@ public actor RenewingTokens: TokenSource {
                 await running.value
                 continue
             }
-            switch renewal.next(clock.read()) {
+            let now = clock.read()
+            guard !isFinished else {
+                throw .notNow(until: now.uptime, cause: "the delivery has ended")
+            }
+            switch renewal.next(now) {
             case .use(let token):
                 if renewal.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
                 return token
@@ -78,15 +83,15 @@ public actor RenewingTokens: TokenSource {
         renewal.accepted(token)
     }
 
-    /// Waits for a renewal under way.
+    /// Waits for a renewal under way. There is none after it: the tokens may be another source's then, or erased.
     public func finish() async {
-        while let running { await running.value }
+        isFinished = true
+        await running?.value
     }
 
     private func perform(_ action: TokenRenewal.Action) async {
         let client = issuer(renewal.record)
         switch action {
-        case .save(let record): store(record)
         case .refresh(let token, let clientID):
             let outcome = await client.refresh(token, clientID: clientID)
             logger.info("refresh token", metadata: ["outcome": "\(outcome.word)"])
@@ -104,8 +109,10 @@ public actor RenewingTokens: TokenSource {
                 logger.notice("redeem invitation again: new tokens")
             }
             renewal.redeemed(outcome, clock.read())
-        case .use, .wait, .enrollAgain: break
+        case .save, .use, .wait, .enrollAgain: break
         }
+        // In one act with the grant: nobody may be left to ask again, and the old pair is dead.
+        if case .save(let record) = renewal.next(clock.read()) { store(record) }
         running = nil
     }
 

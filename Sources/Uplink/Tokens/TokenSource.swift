@@ -8,7 +8,7 @@ public protocol TokenSource: Sendable {
     func refused(_ token: AccessToken) async
     /// Reports that a request with `token` got past the token check.
     func accepted(_ token: AccessToken) async
-    /// Waits for a renewal under way: a new pair that is never stored locks the gateway out.
+    /// Waits for a renewal under way, since a new pair that is never stored locks the gateway out; gives no token after it.
     func finish() async
 }
 

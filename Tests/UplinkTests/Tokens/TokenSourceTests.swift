@@ -109,4 +109,73 @@ import Testing
         }
         #expect(transport.lines.count == 1)
     }
+
+    /// A renewal whose issuer answers when it is let.
+    private struct SlowRenewal {
+        let source: RenewingTokens
+        let stored: Box<[TokenRecord]>
+        let asked: AsyncStream<Void>
+        let gate: AsyncStream<Void>.Continuation
+
+        init() {
+            let clock = StillClock()
+            let stored = Box<[TokenRecord]>([])
+            let (asked, tell) = AsyncStream.makeStream(of: Void.self)
+            let (gate, open) = AsyncStream.makeStream(of: Void.self)
+            (self.stored, self.asked, self.gate) = (stored, asked, open)
+            let pair = TokenPair(
+                access: Secret("OLD"), refresh: Secret("OLDREFRESH"), granted: clock.read().wall,
+                lifetime: .seconds(1_209_600))
+            var renewed = pair
+            renewed.access = Secret("NEW")
+            let issuer = SlowIssuer(asked: tell, gate: gate, pair: renewed)
+            source = RenewingTokens(
+                record: TokenRecord(
+                    origin: .example, clientID: "gw", credential: .none, pair: pair),
+                clock: clock, logger: .quiet,
+                save: { record in stored.change { $0.append(record) } },
+                issuer: { _ in issuer })
+        }
+    }
+
+    private struct SlowIssuer: TokenIssuer {
+        let asked: AsyncStream<Void>.Continuation
+        let gate: AsyncStream<Void>
+        let pair: TokenPair
+
+        func refresh(_ token: Secret, clientID: String) async -> GrantOutcome {
+            asked.yield()
+            for await _ in gate { break }
+            return .granted(pair)
+        }
+
+        func mint(clientID: String, secret: Secret) async -> GrantOutcome { .granted(pair) }
+    }
+
+    /// Whoever asked for a token, such as `destination test`, was to store the new pair, and came too late when the
+    /// gateway stopped.
+    @Test func aPairThatIsGrantedWhileTheSourceEndsIsStoredWhenItHasEnded() async throws {
+        for _ in 0..<20 {
+            let renewal = SlowRenewal()
+            await renewal.source.refused(try await renewal.source.token())
+            let asker = Task { try await renewal.source.token() }
+            for await _ in renewal.asked { break }
+            async let end: Void = renewal.source.finish()
+            renewal.gate.yield()
+            await end
+            #expect(renewal.stored.now.map(\.pair.access) == [Secret("NEW")])
+            _ = await asker.result
+            #expect(renewal.stored.now.count == 1)
+        }
+    }
+
+    /// Somebody who asked after the end wrote the tokens of an erased enrollment, or over those of a new one.
+    @Test func aSourceThatHasEndedRenewsAndStoresNothing() async throws {
+        let renewal = SlowRenewal()
+        await renewal.source.refused(try await renewal.source.token())
+        await renewal.source.finish()
+        renewal.gate.yield()
+        await #expect(throws: TokenFault.self) { try await renewal.source.token() }
+        #expect(renewal.stored.now.isEmpty)
+    }
 }
