@@ -101,6 +101,8 @@ import Testing
             // Somebody else: an enrollment of their own; what waits stays where it is.
             let other = try await fixture.command("enroll", "-", "--person", "other", input: link)
             #expect(other.contains("enrolled as e1"))
+            let twice = try await fixture.command("enroll", "-", "--person", "other", input: link)
+            #expect(twice.contains("enrolled as e1"))
             try await fixture.command("enroll", "-", "--name", "e1", input: link)
             #expect(await exchange.storedCount() == stored)
             // The same person after all: it goes out, each sample once.

@@ -162,7 +162,12 @@ struct EnrollmentService: Sendable {
         let likely = named ?? theirs.first ?? known.last
         switch request.person.flatMap({ NamedPerson(rawValue: $0) }) {
         case .same: return likely
-        case .other: return theirs.first
+        case .other:
+            // A person's word counts more than what the exchange tells, which may be too little to tell two people apart:
+            // never the one that is taken without it. What it began is found again where they can be told apart.
+            let isOther = theirs.count < known.count
+            return isOther && theirs.first?.terms.knowsForCertain(account) == true
+                ? theirs.first : theirs.dropFirst().first
         case nil:
             guard let likely, !theirs.contains(likely) else { return likely }
             throw ProblemReport(

@@ -31,7 +31,11 @@ public struct PatientAccount: Sendable, Hashable {
 
     /// Whether the fingerprint can be of this person. Only traits that both have are compared, since an updated server may
     /// tell more of its accounts, or less. An address may change, and is compared only if a birth date is unknown.
-    public func matches(_ fingerprint: String) -> Bool {
+    public func matches(_ fingerprint: String) -> Bool { isSame(as: fingerprint) ?? true }
+
+    /// Whether the fingerprint is of this person; nil if nothing of the person tells. The account's number alone does not:
+    /// an exchange that was made anew gives those again, too.
+    fileprivate func isSame(as fingerprint: String) -> Bool? {
         let before = fingerprint.split(separator: ":", omittingEmptySubsequences: false)
             .map(String.init)
         guard before.count == 4 else { return false }
@@ -39,7 +43,7 @@ public struct PatientAccount: Sendable, Hashable {
         func isSame(_ part: Int) -> Bool? {
             before[part].isEmpty || now[part].isEmpty ? nil : before[part] == now[part]
         }
-        return (isSame(1) ?? true) && (isSame(2) ?? isSame(3) ?? true)
+        return isSame(1) == false ? false : isSame(2) ?? isSame(3)
     }
 
     private static let saltBytes = 16
@@ -62,5 +66,10 @@ extension EnrollmentTerms {
     /// Whether the patient's number meant this person before, as far as one can tell; nil if the number is new.
     public func knows(_ person: PatientAccount) -> Bool? {
         patientFingerprints[person.patient].map(person.matches)
+    }
+
+    /// Whether the patient's number meant this person before, and nobody else as far as one can tell.
+    public func knowsForCertain(_ person: PatientAccount) -> Bool {
+        patientFingerprints[person.patient].flatMap(person.isSame) ?? false
     }
 }
