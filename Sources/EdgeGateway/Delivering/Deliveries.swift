@@ -135,7 +135,8 @@ actor Deliveries {
         let tokens = RenewingTokens(
             record: record, file: file, transport: transport, clock: clock, logger: logger)
         let destination = ExchangeDestination(
-            terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
+            terms: enrollment.terms, tokens: tokens, transport: transport, clock: clock,
+            logger: logger,
             termsChanged: { [queue, logger] terms in
                 do {
                     try await queue.updateEnrollment(enrollment.id, terms: terms)

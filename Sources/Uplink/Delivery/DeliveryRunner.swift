@@ -139,10 +139,7 @@ public actor DeliveryRunner {
                 // A hold of an earlier run: nothing was said of it yet.
                 if !isMended, fault == nil { await noteFault() }
             case .probePatient(let patient, let reason):
-                let isMended =
-                    if let patient {
-                        await destination.isMended(reason, of: patient)
-                    } else { await destination.isMended(reason) }
+                let isMended = await destination.isMended(reason, of: patient)
                 delivery.probedPatient(isMended: isMended, uptime)
             }
         }
@@ -205,7 +202,8 @@ public actor DeliveryRunner {
         let now = uptime
         if case .notSent = answer { await queue.cancelRequest(enrollment: enrollmentID) }
         await noteFault()
-        resolve(delivery.answered(answer, took: now - began, now))
+        let took = await destination.requestTook ?? now - began
+        resolve(delivery.answered(answer, took: took, now))
         isAnswered = answer.isCertain
         if let word = answer.recordWord {
             requestRecord = UploadRecord(plan.samples(ofPoints: indices), outcome: word)

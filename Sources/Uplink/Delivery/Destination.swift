@@ -46,6 +46,9 @@ public protocol Destination: Sendable {
     /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a
     /// single one.
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer
+    /// How long the samples' own request took in the last attempt, without the questions before it; nil: as long as the
+    /// attempt. How large and how frequent requests are follows from it.
+    var requestTook: Duration? { get async }
     /// Whether a sample that is sent again may be stored twice because the first request is still being worked
     /// on. If so, a note on the disk says that requests are sent, and after a crash the samples rest before
     /// they are sent again.
@@ -81,8 +84,8 @@ public protocol Destination: Sendable {
     func isSilenceOver() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
     func isMended(_ reason: HoldReason) async -> Bool
-    /// The same for the samples of one patient, if only those are held.
-    func isMended(_ reason: HoldReason, of patient: String) async -> Bool
+    /// The same for the samples of one patient, if only those are held; nil: of those that name none.
+    func isMended(_ reason: HoldReason, of patient: String?) async -> Bool
     /// The destination is about to be removed, or to get other settings: ends what it shows to others. Gives what
     /// they still see, in words for a person; nil if that is nothing.
     ///
@@ -98,6 +101,9 @@ public protocol Destination: Sendable {
 extension Destination {
     /// Nothing must.
     public func begin() async {}
+
+    /// It is the whole of it.
+    public var requestTook: Duration? { get async { nil } }
 
     /// Nothing is known to fail.
     public var fault: String? { get async { nil } }
@@ -144,5 +150,5 @@ extension Destination {
     public func finish() async {}
 
     /// Only a sample can tell.
-    public func isMended(_ reason: HoldReason, of patient: String) async -> Bool { true }
+    public func isMended(_ reason: HoldReason, of patient: String?) async -> Bool { true }
 }

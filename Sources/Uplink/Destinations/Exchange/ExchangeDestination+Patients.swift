@@ -254,7 +254,9 @@ extension ExchangeDestination {
 
     /// Whether the exchange lets this patient's samples in, as far as it tells. After a lost access
     /// only a sample shows whether the consent is there too.
-    public func isMended(_ reason: HoldReason, of patient: String) async -> Bool {
+    public func isMended(_ reason: HoldReason, of patient: String?) async -> Bool {
+        // A sample that names none costs no request, and tells nothing of the others.
+        guard let patient else { return true }
         knownAttributions[patient] = nil
         guard case .success(let access?) = await access(of: patient) else { return false }
         if case .held(let now) = await attribution(access), now == reason { return false }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import OfflineQueue
@@ -11,6 +12,7 @@ public actor ExchangeDestination: Destination {
     /// The same in words.
     public var fault: String? { lastFault?.description }
     public var faultAdvice: String? { lastFault?.advice }
+    public private(set) var requestTook: Duration?
 
     private let origin: Origin
     let tokens: RenewingTokens
@@ -99,6 +101,7 @@ public actor ExchangeDestination: Destination {
     func deliver(
         _ points: [OutgoingPoint], alone: Bool, isInTime: (@Sendable () -> Bool)?
     ) async -> DeliveryAnswer? {
+        requestTook = nil
         if let answer = await doubtOfPerson() { return answer }
         if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
             return answer
@@ -212,7 +215,9 @@ public actor ExchangeDestination: Destination {
                 contentType: "application/json", body: body)
             request.isInTime = isInTime
             let answer: HTTPAnswer
+            let began = clock.read().uptime
             do {
+                defer { requestTook = clock.read().uptime - began }
                 answer = try await transport.send(request.authorized(by: token.secret))
             } catch .tooLate {
                 return nil

@@ -301,6 +301,21 @@ import Testing
         await exchange.stop()
     }
 
+    /// A strap that was paired without a patient had the exchange asked about all the others anew each minute.
+    @Test func aLookAtSamplesWithoutAPatientTellsNothingOfTheOthers() async throws {
+        let (exchange, destination) = try await practitioner(devices: [70007])
+        var samples = points(["40001", "40001", "40001"])
+        samples[1].patient = nil
+        #expect(verdicts(await destination.deliver([samples[0]], alone: true)) == [.stored])
+        await exchange.forgetRequests()
+        #expect(await destination.isMended(.patientUnknown, of: nil))
+        let held = await destination.deliver([samples[1]], alone: true)
+        #expect(verdicts(held) == [.held(.patientUnknown)])
+        #expect(verdicts(await destination.deliver([samples[2]], alone: true)) == [.stored])
+        #expect(await exchange.requests.map(\.route) == [.observation])
+        await exchange.stop()
+    }
+
     @Test(arguments: [ExchangeFault.databaseDown, .status(500), .status(503), .hangUp])
     func whileTheExchangeFailsAQuestionAboutAPatientTellsNothingOfThem(
         fault: ExchangeFault
