@@ -29,6 +29,8 @@ public actor DeliveryRunner {
     private var faultAdvice: String?
     private var ledgerDue = Uptime.zero
     private var ledgerFault: String?
+    /// Entries of it that were given up since the start, and why the last one was.
+    private var ledgerRefusals: (count: Int, words: String)?
     /// Most entries of it in a request: no more than samples.
     private var ledgerLimit: Int {
         min(destination.ledgerEntriesMax, ledgerCut ?? max(delivery.settings.batchSamplesMax, 1))
@@ -71,7 +73,12 @@ public actor DeliveryRunner {
     public var facts: DeliveryFacts {
         get async {
             var partialFault = await destination.partialFault
-            if let ledgerFault { partialFault = "gaps are not taken: \(ledgerFault)" }
+            if let ledgerFault {
+                partialFault = "gaps are not taken: \(ledgerFault)"
+            } else if partialFault == nil, let refusals = ledgerRefusals {
+                let gaps = refusals.count.counted("gap was", "gaps were")
+                partialFault = "\(gaps) refused: \(refusals.words)"
+            }
             return DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: fault,
                 faultAdvice: faultAdvice,
@@ -298,15 +305,17 @@ public actor DeliveryRunner {
                 switch await destination.deliver(ledger: entries) {
                 case .stored:
                     try await queue.settleLedger(enrollment: enrollmentID, entries)
-                case .partly(let taken, let fault):
+                case .partly(let verdicts, let fault):
                     noteLedgerFault(fault)
                     var settled: [LedgerEntry] = []
                     for (index, entry) in entries.enumerated()
                     where !stuck.contains(entry.assignmentID) {
-                        if index < taken.count, taken[index] {
+                        switch index < verdicts.count ? verdicts[index] : .waits {
+                        case .stored: settled.append(entry)
+                        case .refused:
                             settled.append(entry)
-                        } else {
-                            stuck.insert(entry.assignmentID)
+                            ledgerRefusals = ((ledgerRefusals?.count ?? 0) + 1, fault)
+                        case .waits: stuck.insert(entry.assignmentID)
                         }
                     }
                     try await queue.settleLedger(enrollment: enrollmentID, settled)

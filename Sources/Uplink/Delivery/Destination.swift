@@ -23,13 +23,23 @@ public struct OutgoingPoint: Sendable, Hashable {
     }
 }
 
+/// The outcome of an entry of the gap ledger.
+public enum LedgerVerdict: Sendable, Hashable {
+    /// Now or before.
+    case stored
+    /// Not stored, and nothing more is to be expected for it.
+    case refused
+    /// Not stored, and is offered again.
+    case waits
+}
+
 /// The outcome of entries of the gap ledger.
 public enum LedgerAnswer: Hashable, Sendable {
     /// All of them are stored, now or before.
     case stored
-    /// Entries with `true` are stored, or refused for good. The text says why the others are not, in words for a
-    /// person, without secrets.
-    case partly([Bool], String)
+    /// Those of the first entries; the others wait. The text says why some are not stored, in words for a person,
+    /// without secrets.
+    case partly([LedgerVerdict], String)
     /// No entry may be stored; fewer at a time may be. With the reason, in words for a person, without secrets.
     case tooMany(String)
     /// No entry may be stored. With the reason, in words for a person, without secrets.

@@ -120,7 +120,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         case .answered(_, .each(let answers)):
             if answers.contains(where: \.isTaken) { hasTakenLedger = true }
             guard answers.contains(where: { !$0.isTaken }) else { return .stored }
-            return .partly(answers.map(isOver), fault ?? "some are refused")
+            return .partly(answers.map(verdict), fault ?? "some are refused")
         case .answered(_, .tooLarge), .answered(_, .unanswered), .stopped(.unanswered):
             return .tooMany(fault ?? "no answer")
         // One of them is wrong, and shows when it goes alone. As with samples it is then over, if that is the server's
@@ -128,20 +128,20 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         case .answered(_, let meaning) where [.refused, .suspect, .partly].contains(meaning):
             let words = fault ?? "some are refused"
             guard entries.count == 1 else { return .tooMany(words) }
-            return .partly([meaning == .refused || hasTakenLedger], words)
+            return .partly([meaning == .refused || hasTakenLedger ? .refused : .waits], words)
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
         case .answered, .stopped: return .failed(fault ?? "no answer")
         }
     }
 
-    /// Whether nothing more is to be expected for an entry of the gap ledger.
-    private func isOver(_ answer: EntryAnswer) -> Bool {
+    private func verdict(_ answer: EntryAnswer) -> LedgerVerdict {
         switch answer.verdict {
-        case .stored, .storedBefore, .refused, .notWanted: true
-        case .held: false
+        case .stored, .storedBefore: .stored
+        case .refused, .notWanted: .refused
+        case .held: .waits
         // Such an answer may be about every entry, until the destination has taken one.
-        case .unclear: hasTakenLedger && [400, 422].contains(answer.status)
+        case .unclear: hasTakenLedger && [400, 422].contains(answer.status) ? .refused : .waits
         }
     }
 

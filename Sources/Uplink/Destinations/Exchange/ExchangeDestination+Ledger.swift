@@ -28,11 +28,13 @@ extension ExchangeDestination {
         switch await ledgerSource(of: device) {
         case .success(let known?): source = known
         case .success(nil): return .later
-        case .failure(let fault): return answer(to: fault, taken: [])
+        case .failure(let fault): return answer(to: fault, [])
         }
         var stored: [Bool] = []
         var refusal: String?
-        var taken: [Bool] { hasTakenLedger ? stored.map { _ in true } : stored }
+        var verdicts: [LedgerVerdict] {
+            stored.map { $0 ? .stored : hasTakenLedger ? .refused : .waits }
+        }
         for entry in entries {
             let body = FHIRWriter.resource(
                 entry, patient: entry.patient ?? patient, device: "Device/\(device)")
@@ -50,17 +52,19 @@ extension ExchangeDestination {
             case .success(.sourceUnknown):
                 // The exchange may have been restored from an older backup: the next attempt registers the source anew.
                 ledgerPlace = .unknown
-                return .partly(taken, "the exchange does not know their source any more")
-            case .failure(let fault): return self.answer(to: fault, taken: taken)
+                return .partly(verdicts, "the exchange does not know their source any more")
+            case .failure(let fault): return self.answer(to: fault, verdicts)
             }
         }
-        return refusal.map { .partly(taken, $0) } ?? .stored
+        return refusal.map { .partly(verdicts, $0) } ?? .stored
     }
 
     /// Says nothing of a network that fails: the delivery of samples does.
-    private func answer(to fault: ExchangeReader.Fault, taken: [Bool]) -> LedgerAnswer {
+    private func answer(
+        to fault: ExchangeReader.Fault, _ verdicts: [LedgerVerdict]
+    ) -> LedgerAnswer {
         let words = self.fault(fault).description
-        guard taken.isEmpty else { return .partly(taken, words) }
+        guard verdicts.isEmpty else { return .partly(verdicts, words) }
         return if case .transport = fault { .later } else { .failed(words) }
     }
 

@@ -180,11 +180,11 @@ import Testing
         }
         let entries = [Self.unplaced, Self.gap, Self.day]
         for (answer, wanted) in [
-            (await refused.destination.deliver(ledger: entries), [false, false, false]),
-            (await scene.destination.deliver(ledger: [Self.unplaced]), [false]),
-            (await scene.destination.deliver(ledger: entries), [true, true, true]),
-            (await scene.destination.deliver(ledger: [Self.unplaced]), [true]),
-        ] {
+            (await refused.destination.deliver(ledger: entries), [.waits, .waits, .waits]),
+            (await scene.destination.deliver(ledger: [Self.unplaced]), [.waits]),
+            (await scene.destination.deliver(ledger: entries), [.refused, .stored, .stored]),
+            (await scene.destination.deliver(ledger: [Self.unplaced]), [.refused]),
+        ] as [(LedgerAnswer, [LedgerVerdict])] {
             guard case .partly(wanted, let words) = answer else {
                 Issue.record("\(answer) instead of \(wanted)")
                 continue

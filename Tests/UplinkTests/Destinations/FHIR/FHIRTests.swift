@@ -209,7 +209,8 @@ import Testing
                 .gap(.clockUnknown, from: nil, until: nil, length: nil))
         }
         let answer = try await KindFixture.make("fhir").make(parts).deliver(ledger: entries)
-        guard case .partly([true, false, true], let fault) = answer else {
+        let wanted: [LedgerVerdict] = [.stored, .waits, .stored]
+        guard case .partly(wanted, let fault) = answer else {
             Issue.record("\(answer)")
             return
         }
@@ -225,9 +226,9 @@ import Testing
                 .gap(.clockUnknown, from: nil, until: nil, length: nil))
         }
         for (said, wanted) in [
-            ([refused, refused], [false, false]), ([refused, (201, "")], [true, true]),
-            ([(503, ""), (201, "")], [false, true]),
-        ] {
+            ([refused, refused], [.waits, .waits]), ([refused, (201, "")], [.refused, .stored]),
+            ([(503, ""), (201, "")], [.waits, .stored]),
+        ] as [([(Int, String)], [LedgerVerdict])] {
             let (parts, _) = Self.parts { _ in .json(200, KindFixture.batch(said)) }
             let answer = try await KindFixture.make("fhir").make(parts).deliver(ledger: entries)
             guard case .partly(wanted, _) = answer else {
