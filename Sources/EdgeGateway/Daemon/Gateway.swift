@@ -145,8 +145,7 @@ struct Gateway: Sendable {
         deadLetters = DeadLetterService(
             queue: queue, destinations: destinations, deliveries: deliveries)
         store = QueueService(
-            queue: queue, deadLetters: deadLetters, deliveries: deliveries, clock: clock,
-            logger: logger)
+            queue: queue, deadLetters: deadLetters, deliveries: deliveries, logger: logger)
         assigning = AssignService(
             queue: queue, enrollments: enrollments, patients: patients,
             changes: enrollmentChanges, deliveries: deliveries, logger: logger)

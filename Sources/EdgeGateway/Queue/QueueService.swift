@@ -8,7 +8,6 @@ struct QueueService: Sendable {
     let queue: SampleQueue
     let deadLetters: DeadLetterService
     let deliveries: Deliveries
-    let clock: any GatewayClock
     let logger: Logger
 
     /// How full the store is, where its samples are, and what became of broken ones.
@@ -65,7 +64,7 @@ struct QueueService: Sendable {
 
     /// Deletes what is done with, and dead letters if asked for.
     func purge(_ ask: PurgeRequest) async throws -> PurgeReport {
-        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)
+        let horizon = try await horizon(olderThanHours: ask.olderThanHours ?? 0)
         var report = PurgeReport(delivered: 0, dead: 0)
         var count = 0
         repeat {
@@ -83,17 +82,20 @@ struct QueueService: Sendable {
         return report
     }
 
-    private func horizon(olderThanHours hours: Int) throws -> UTC? {
+    private func horizon(olderThanHours hours: Int) async throws -> UTC? {
         guard (0...Self.purgeHoursMax).contains(hours) else {
             throw ProblemReport(
                 code: .badRequest, message: "hours must be 0 to \(Self.purgeHoursMax)",
                 advice: "edge-gateway queue purge --older-than 24h")
         }
         guard hours > 0 else { return nil }
-        guard let now = clock.read().trustedWall else {
+        guard let now = await queue.presentTime else {
             throw ProblemReport(
-                code: .clockUntrusted, message: "the age of the samples is unknown",
-                advice: "timedatectl; or purge without --older-than")
+                code: .clockUntrusted,
+                message: "the age of the samples is unknown: the clock was never trusted since the "
+                    + "machine started, or has jumped to another date",
+                advice: "timedatectl, and for a jump: edge-gateway queue release; "
+                    + "or purge without --older-than")
         }
         return now - .seconds(Int64(hours) * 3_600)
     }

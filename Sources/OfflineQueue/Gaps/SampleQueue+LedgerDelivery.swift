@@ -7,8 +7,8 @@ extension SampleQueue {
     static let ledgerDaysMax = 31
 
     /// The reports that a destination has not had yet of gaps that are over and of days that are over: either
-    /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted, and while a
-    /// broken store is being saved.
+    /// gaps or days, of each assignment in order, `limit` at most. Empty while ``presentTime`` is not known, and while
+    /// a broken store is being saved.
     ///
     /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
     ///
@@ -19,10 +19,10 @@ extension SampleQueue {
     public func nextLedgerEntries(
         enrollment: Int64, limit: Int, except assignments: Set<Int64> = []
     ) throws(QueueError) -> [LedgerEntry] {
-        let reading = clock.read()
+        let now = clock.read().uptime
         // A day is sent once, so not before all its frames can have arrived.
-        guard let wall = reading.trustedWall else { return [] }
-        let today = (wall - settings.framesUnderWayMax).day
+        guard let time = presentTime else { return [] }
+        let today = (time - settings.framesUnderWayMax).day
         return try read("read gap ledger") { [boot = run.boot] db in
             let isSaving = "SELECT EXISTS (SELECT 1 FROM salvage WHERE is_done = 0)"
             guard try Bool.fetchOne(db, sql: isSaving) != true else { return [] }
@@ -39,10 +39,10 @@ extension SampleQueue {
             for line in lines where days.count < limit && line.mayHaveDays(before: today, boots) {
                 let open =
                     try unstored
-                    ?? Dictionary(grouping: unstoredGaps(db, at: reading.uptime), by: \.assignment)
+                    ?? Dictionary(grouping: unstoredGaps(db, at: now), by: \.assignment)
                 unstored = open
                 let spans = try timeLine(
-                    db, of: line.row, now: reading.uptime, unstored: open
+                    db, of: line.row, now: now, unstored: open
                 ).spans(boots)
                 let most = min(limit - days.count, Self.ledgerDaysMax)
                 days += line.days(spans, before: today, boots).prefix(most)

@@ -13,7 +13,7 @@ public enum DestinationBeginning: Sendable, Hashable {
 struct Present: Sendable {
     /// The number of the next sample.
     var nextSample: Int64
-    /// By the wall clock, trusted or not.
+    /// ``SampleQueue/presentTime``; by the wall clock, trusted or not, where that is not known.
     var wall: UTC
     /// The same in days since 1970-01-01.
     var today: Int64 { wall.day }
@@ -45,7 +45,7 @@ extension SampleQueue {
 
     /// Where begins what begins now.
     var present: Present {
-        Present(nextSample: segments.nextSample, wall: clock.read().wall)
+        Present(nextSample: segments.nextSample, wall: presentTime ?? clock.read().wall)
     }
 
     /// Ends the delivery of an assignment's samples to a further destination: what waits for it is dropped

@@ -12,11 +12,11 @@ extension SampleQueue {
     ///
     /// Before that, samples that wait longer than ``QueueSettings/maxAge`` are dropped, and
     /// those that wait for a further destination longer than it has them kept.
-    /// Dead letters and counters stay. Does nothing while the clock is not trusted. Returns how many
+    /// Dead letters and counters stay. Does nothing while ``presentTime`` is not known. Returns how many
     /// rows went; call again while it returns ``pruneRowsMax``.
     @discardableResult
     public func prune() throws(QueueError) -> Int {
-        guard let now = clock.read().trustedWall else { return 0 }
+        guard let now = presentTime else { return 0 }
         pruneEvidence(now)
         let horizon = now - settings.keepDelivered
         let ageHorizon = settings.maxAge.map { now - $0 }

@@ -51,9 +51,7 @@ public struct LastKnown: Sendable, Hashable {
 extension SampleQueue {
     /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
     public func health() -> StoreFacts {
-        var bootClock = run.clock
-        _ = bootClock.note(clock.read())
-        return StoreFacts(
+        StoreFacts(
             fault: commits.fault, isAbsent: store.absence != nil,
             lastKnown: store.absence == nil
                 ? nil : sidecar.newest.map { LastKnown(samples: $0.samples, at: $0.at) },
@@ -62,7 +60,7 @@ extension SampleQueue {
             salvage: repair.salvage, saved: saving?.carried ?? 0,
             damagedRows: repair.findings.damagedRows, missing: repair.findings.missing,
             sidecarFault: sidecar.fault, clockSteps: run.clock.steps,
-            givesTimes: bootClock.isKnown,
+            givesTimes: bootClock(with: clock.read()).isKnown,
             room: DiskRoom(at: store.path))
     }
 }

@@ -58,14 +58,6 @@ extension GatewayClock {
     /// From the building of this program to the end of ``ClockTrust/latestYear``.
     public var credible: Range<UTC> { ClockTrust.credible(latestYear: ClockTrust.latestYear) }
 
-    /// The times that a file may give to a sample: credible ones up to a day after now, which is how far behind another
-    /// machine's clock this one may be, and those before, in which an older program may have recorded it.
-    var statable: Range<UTC> {
-        let end = credible.upperBound
-        let now = read().trustedWall
-        return ClockTrust.earliestMeasurable..<min(end, now.map { $0 + .seconds(86_400) } ?? end)
-    }
-
     /// Why a reading is not trusted; nil if it is.
     public func doubt(_ reading: ClockReading) -> ClockDoubt? {
         if reading.isTrusted { return nil }

@@ -19,6 +19,30 @@ public struct UntrustedBoot: Sendable, Hashable {
 }
 
 extension SampleQueue {
+    /// The time now by all that the clock of this boot has said, the present reading included; nil while that is in
+    /// doubt: it was never trusted, or jumped to another date. Whatever ages or ends does so by this, not by the wall
+    /// clock, which the boot's clock may have rejected.
+    public var presentTime: UTC? {
+        let reading = clock.read()
+        return bootClock(with: reading).answer(reading.uptime)?.offset.utc(reading.uptime)
+    }
+
+    /// The clock of this boot after a reading that need not be remembered.
+    func bootClock(with reading: ClockReading) -> BootClock {
+        var clock = run.clock
+        _ = clock.note(reading)
+        return clock
+    }
+
+    /// The times that a file may give to a sample: credible ones up to a day after now, which is how far behind another
+    /// machine's clock this one may be, and those before, in which an older program may have recorded it.
+    var statableTimes: Range<UTC> {
+        let end = clock.credible.upperBound
+        return ClockTrust
+            .earliestMeasurable..<min(
+                end, presentTime.map { $0 + .seconds(86_400) } ?? end)
+    }
+
     /// Tells the queue what the clocks say: the first trusted reading of a boot gives its earlier samples their time,
     /// and the newest one counts for those that follow.
     public func noteClock(_ reading: ClockReading) throws(QueueError) {
@@ -35,16 +59,15 @@ extension SampleQueue {
     /// `bootID`.
     ///
     /// Throws `already-set` if that boot has none, and `invalid-argument` if its frames would
-    /// have come before this program was built (``ClockTrust/earliestCredible``) or, by a
-    /// trusted clock, would come in the future.
+    /// have come before this program was built (``ClockTrust/earliestCredible``) or, where the
+    /// present time is known, would come in the future.
     public func release(
         bootID: String, wallOffset: Duration
     ) throws(QueueError) {
         let offset = WallOffset(wallOffset)
         let operation = "release boot"
-        let reading = clock.read()
         let credible = clock.credible
-        let now = reading.trustedWall ?? credible.upperBound
+        let now = presentTime ?? credible.upperBound
         let released = try write(operation) { db -> (boot: Int64, clock: BootClock) in
             let id = try Int64.fetchOne(
                 db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID])
@@ -78,7 +101,7 @@ extension SampleQueue {
     /// The boots with samples whose clock is not trusted, oldest first: what
     /// ``release(bootID:wallOffset:)`` is for.
     public func untrustedBoots() throws(QueueError) -> [UntrustedBoot] {
-        let now = clock.read().trustedWall
+        let now = presentTime
         return try read("list boots") { [running = run.boot] db in
             let rows = try Row.fetchAll(
                 db,

@@ -84,7 +84,7 @@ extension SampleQueue {
     ) async throws(QueueError) -> ImportSummary {
         let patient = try await patient(for: target)
         var told = ImportProgress()
-        var survey = ImportSurvey(patient: patient, times: clock.statable)
+        var survey = ImportSurvey(patient: patient, times: await statableTimes)
         var reader = try ImportReader(path: path)
         while let sample = try reader.nextSample() {
             do { try survey.add(sample, line: reader.line) } catch { throw reader.fault(error) }

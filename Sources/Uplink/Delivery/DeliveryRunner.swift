@@ -173,8 +173,7 @@ public actor DeliveryRunner {
     private func fetch(_ limit: Int, of patients: PatientFilter) async {
         do {
             let oldest = try await queue.oldest(
-                enrollment: enrollmentID, resolution, limit: limit, of: patients,
-                now: clock.read().trustedWall)
+                enrollment: enrollmentID, resolution, limit: limit, of: patients)
             // Not planned where they are not wanted: they would take the heart rates' place in a request.
             let hasIntervals = oldest.groups.contains {
                 $0.samples.contains(where: \.mayHoldIntervals)

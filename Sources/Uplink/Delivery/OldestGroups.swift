@@ -16,10 +16,9 @@ struct OldestGroups: Sendable {
 
 extension SampleQueue {
     /// The oldest groups of a delivery, `limit` at most, of these `patients`. One call, so that the store's thread is
-    /// woken once. `now` is nil while the clock is not trusted.
+    /// woken once.
     func oldest(
-        enrollment: Int64, _ resolution: Resolution, limit: Int, of patients: PatientFilter,
-        now: UTC?
+        enrollment: Int64, _ resolution: Resolution, limit: Int, of patients: PatientFilter
     ) throws(QueueError) -> OldestGroups {
         var oldest = OldestGroups(groups: [], hasMore: false, straps: [:])
         if resolution == .raw {
@@ -30,6 +29,7 @@ extension SampleQueue {
             let ranges = try nextRanges(
                 enrollment: enrollment, perSegment: SampleGroup.samplesMax,
                 limit: OldestGroups.windowSamplesMax, of: patients)
+            let now = presentTime
             let groups = ranges.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
             let isCut =
                 ranges.contains(where: \.isCut)

@@ -65,7 +65,7 @@ struct SampleGroup: Sendable {
     /// restarts. Samples that come later into a window that was sent, from another segment or
     /// after the clock was set back, are a group of their own.
     ///
-    /// - Parameter now: nil while the clock is not trusted.
+    /// - Parameter now: nil while the time is not known.
     static func complete(
         of range: PendingRange, _ resolution: Resolution, now: UTC?
     ) -> [SampleGroup] {

@@ -279,8 +279,8 @@ private struct ModelRun {
 
     mutating func prune() async throws -> String {
         try await queue.prune()
-        if let now = clock.read().trustedWall?.microseconds {
-            model.prune(before: now - QueueSettings().keepDelivered.microseconds)
+        if let now = await queue.presentTime {
+            model.prune(before: (now - QueueSettings().keepDelivered).microseconds)
         }
         return "prune"
     }

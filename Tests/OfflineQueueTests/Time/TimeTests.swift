@@ -234,6 +234,59 @@ struct TimeTests {
         #expect(try await queue.untrustedBoots().isEmpty)
     }
 
+    /// A time server was forty days ahead: all that waited was dropped within ten minutes, and half a day was told as
+    /// over.
+    @Test func nothingAgesAndNoDayEndsWhileTheClockIsInDoubt() async throws {
+        let clock = ManualClock()
+        var settings = QueueSettings()
+        settings.maxAge = .seconds(7 * 86_400)
+        let queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        var terms = EnrollmentTerms.elsewhere()
+        terms.keep = .seconds(30 * 86_400)
+        let elsewhere = try await queue.enroll(terms).id
+        try await queue.add(destination: elsewhere, to: worn.assignment.id, from: .now)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 3_600)
+        let days = Duration.seconds(40 * 86_400)
+        clock.set { $0.wall += days }
+        // It is remembered once it was looked at, and counts before that.
+        for _ in 0..<2 {
+            #expect(await queue.presentTime == nil)
+            try await queue.prune()
+            for destination in [worn.enrollment.id, elsewhere] {
+                #expect(try await queue.balance(of: .enrollment(destination)).dropped.isEmpty)
+                #expect(
+                    try await queue.nextLedgerEntries(enrollment: destination, limit: 9).isEmpty)
+            }
+            try await queue.noteClock(clock.read())
+        }
+        clock.set { $0.wall = $0.wall - days }
+        #expect(await queue.presentTime == clock.read().wall)
+        clock.advance(seconds: 40 * 86_400)
+        try await queue.noteClock(clock.read())
+        try await queue.prune()
+        #expect(try await queue.balance().dropped == [LossReason.maxAge.rawValue: 1])
+        #expect(try await !queue.nextLedgerEntries(enrollment: elsewhere, limit: 9).isEmpty)
+    }
+
+    @Test func aPersonMayStateADateThatAClockInDoubtCallsTheFuture() async throws {
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 1)
+        let offset = WallOffset(utc: clock.read().wall, uptime: clock.read().uptime)
+        clock.set { $0.wall = $0.wall - .seconds(20 * 86_400) }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await queue.balance().held == ["clock-unknown": 1])
+        try await queue.release(bootID: "boot-1", wallOffset: offset.duration)
+        #expect(try await times(queue, worn.enrollment.id) == [0, 1])
+    }
+
     @Test func suspendIsTimeThatPassed() async throws {
         let clock = ManualClock(isTrusted: false)
         let queue = try await store.open(clock)
