@@ -49,8 +49,9 @@ struct GapLedger: Sendable, Hashable {
     /// The report on the time since then is void: late samples came from it.
     private(set) var voidSince: Uptime?
 
-    /// Where the present silence begins: at the last sample, or at the beginning.
-    private var silenceFrom: Uptime
+    /// Where the present silence begins: at the last sample, or at the beginning. What is told of the time before never
+    /// changes.
+    private(set) var silenceFrom: Uptime
     /// The present silence up to `settled`: a part ends where the next one begins. Empty while no
     /// cause is found.
     private var parts: [Interval] = []
@@ -83,19 +84,21 @@ struct GapLedger: Sendable, Hashable {
         emptyFrame = nil
     }
 
-    /// A sample arrived late that was sent at `uptime`: what was told of the time since is void.
+    /// A sample arrived late that was sent at `uptime`: what was told of the time since is void. What was told of the
+    /// silence before it holds, if that is long enough for a gap.
     mutating func lateSample(at uptime: Uptime) {
         guard uptime > silenceFrom else { return sample(at: uptime) }
-        let told = closed.filter { $0.from >= silenceFrom } + parts
-        closed.removeAll { $0.from >= silenceFrom }
-        parts.removeAll(keepingCapacity: true)
-        voidSince = min(voidSince ?? silenceFrom, silenceFrom)
-        if isGap(from: silenceFrom, until: uptime) {
-            closed.append(
-                Interval(from: silenceFrom, until: uptime, cause: told.first?.cause ?? .silent))
+        let void = isGap(from: silenceFrom, until: uptime) ? uptime : silenceFrom
+        voidSince = min(voidSince ?? void, void)
+        closed.removeAll { $0.from >= void }
+        if let last = closed.indices.last {
+            closed[last].until = closed[last].until.map { min($0, void) }
         }
-        silenceFrom = uptime
-        settled = uptime
+        let wasTold = !parts.isEmpty
+        parts.removeAll { $0.from >= void }
+        // What was told reaches beyond the sample, and has been closed: it is cut.
+        if wasTold, parts.isEmpty { silenceFrom = uptime }
+        closeSilence(at: uptime)
         prevailing = noted
         emptyFrame = nil
     }

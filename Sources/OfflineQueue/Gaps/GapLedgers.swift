@@ -44,6 +44,13 @@ struct GapLedgers: Sendable {
     /// The cause that was noted last of an open assignment.
     func noted(_ assignment: Int64) -> GapCause? { kept[assignment]?.ledger.noted }
 
+    /// Since when what is told of an assignment may still change at `uptime`, because frames may come late; nil if nothing
+    /// of it may.
+    func mayChange(_ assignment: Int64, at uptime: Uptime) -> Uptime? {
+        guard let kept = kept[assignment], !kept.isOver(at: uptime) else { return nil }
+        return kept.ledger.silenceFrom
+    }
+
     /// The store is another one, which has nothing of them.
     mutating func doubtAll() {
         kept = kept.filter { !$0.value.isEnded }
@@ -168,7 +175,7 @@ extension [Int64: KeptLedger] {
             let isChanged =
                 try self[id]?.write(db, assignment: id, boot: boot, uptime: uptime) ?? false
             isWritten = isWritten || isChanged
-            if let end = self[id]?.end, uptime - end > GapLedgers.lateMax { self[id] = nil }
+            if self[id]?.isOver(at: uptime) ?? false { self[id] = nil }
         }
         if isWritten { try db.setAlive(run: run, uptime: uptime) }
     }

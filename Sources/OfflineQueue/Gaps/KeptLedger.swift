@@ -28,7 +28,7 @@ extension Instant {
 struct KeptLedger: Sendable {
     var ledger: GapLedger
     /// When its assignment or the run ended; nil while both go on. Frames from before may still come.
-    private(set) var end: Uptime?
+    private var end: Uptime?
     /// Where the gap begins that is in the store as open.
     private var storedFrom: Uptime?
     /// As it was when its end was last written.
@@ -37,6 +37,11 @@ struct KeptLedger: Sendable {
     init(ledger: GapLedger) { self.ledger = ledger }
 
     var isEnded: Bool { end != nil }
+
+    /// Whether it ended so long ago that no frame of it comes any more.
+    func isOver(at uptime: Uptime) -> Bool {
+        end.map { uptime - $0 > GapLedgers.lateMax } ?? false
+    }
 
     mutating func end(at uptime: Uptime) { end = end ?? uptime }
 
@@ -130,10 +135,16 @@ extension Database {
         return changesCount > 0
     }
 
-    /// Gaps of a boot that turned out to be none.
+    /// What the gaps of a boot tell of the time since an uptime turned out to be wrong.
     func deleteGaps(of assignment: Int64, boot: Int64, since uptime: Uptime) throws {
         try cachedStatement(
             sql: "DELETE FROM gap WHERE assignment = ? AND from_boot = ? AND from_uptime_us >= ?"
+        ).execute(arguments: [assignment, boot, uptime])
+        try cachedStatement(
+            sql: """
+                UPDATE gap SET until_uptime_us = ?3
+                WHERE assignment = ?1 AND from_boot = ?2 AND until_boot = ?2 AND until_uptime_us > ?3
+                """
         ).execute(arguments: [assignment, boot, uptime])
     }
 

@@ -10,7 +10,8 @@ extension SampleQueue {
     /// gaps or days, of each assignment in order, `limit` at most. Empty while ``presentTime`` is not known, and while
     /// a broken store is being saved.
     ///
-    /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
+    /// A gap in a boot whose clock may still become trusted waits, and one of a silence that goes on, which frames that
+    /// come late may shorten; with it waits what follows.
     ///
     /// - Parameters:
     ///   - enrollment: the destination.
@@ -31,7 +32,10 @@ extension SampleQueue {
                 .filter { !assignments.contains($0.id) }
             var gaps: [LedgerEntry] = []
             for line in lines where gaps.count < limit {
-                gaps += try line.gaps(db, boots, running: boot, limit: limit - gaps.count)
+                let silence = ledgers.mayChange(line.id, at: now)
+                    .map { Instant(boot: boot, uptime: $0) }
+                gaps += try line.gaps(
+                    db, boots, running: boot, before: silence, limit: limit - gaps.count)
             }
             guard gaps.isEmpty else { return gaps }
             var unstored: [Int64: [GapRow]]?
@@ -128,15 +132,16 @@ private struct LedgerLine {
         }
     }
 
-    /// The gaps that are over and come after the cursor.
+    /// The gaps that are over and come after the cursor, up to the one that may still change.
     func gaps(
-        _ db: Database, _ boots: Boots, running: Int64, limit: Int
+        _ db: Database, _ boots: Boots, running: Int64, before silence: Instant?, limit: Int
     ) throws -> [LedgerEntry] {
         var entries: [LedgerEntry] = []
         let told = UTC(day: cursor.day + 1)
         for gap in try GapRow.next(db, of: id, after: cursor.gap, told: told, limit: limit) {
             let isPlaced = boots.utc(gap.from) != nil && boots.utc(gap.until) != nil
             if !isPlaced, gap.until.boot == running { break }
+            if let silence, gap.from >= silence { break }
             var next = cursor
             next.gap = gap.from
             let content = gap.gap(boots)

@@ -48,6 +48,27 @@ struct GapLedgerTests {
         #expect(gaps == ["60–80 silent"])
     }
 
+    /// A night was told as eight hours without contact, its last cause.
+    @Test(
+        arguments: [
+            (28_890, ["1–60 link-lost", "60–28860 adapter-down", "28860–28890 no-contact"]),
+            (5_000, ["1–60 link-lost", "60–5000 adapter-down"]), (30, ["1–30 link-lost"]), (3, []),
+        ] as [(Int64, [String])])
+    func whatWasToldOfTheTimeBeforeALateSampleWasSentHolds(sent: Int64, told: [String]) {
+        for isRead in [false, true] {
+            let gaps = history(until: 30_000) { ledger in
+                ledger.sample(at: .seconds(1))
+                ledger.note(.linkLost, at: .seconds(2))
+                ledger.note(.adapterDown, at: .seconds(60))
+                ledger.note(.noContact, at: .seconds(28_860))
+                // Read meanwhile, its parts are closed.
+                if isRead { _ = ledger.open(at: .seconds(28_880)) }
+                ledger.lateSample(at: .seconds(sent))
+            }
+            #expect(gaps == told + ["\(sent)–30000 no-contact"], "\(isRead)")
+        }
+    }
+
     @Test func aStrapThatSendsRarelyHasGapsByItsOwnCadence() {
         let gaps = history(until: 400) { ledger in
             ledger.note(cadence: .seconds(20))

@@ -101,6 +101,38 @@ struct GapTests {
         try await queue.close()
     }
 
+    /// It became one gap of eight hours, with its last cause.
+    @Test(
+        arguments: [
+            (1, ["61.0 link-lost", "28800.0 adapter-down", "69.0 no-contact"]),
+            (27_940, ["61.0 link-lost", "930.0 adapter-down", "27940.0 no-contact…"]),
+            (28_900, ["31.0 link-lost", "28900.0 no-contact…"]),
+        ] as [(Int, [String])])
+    func theNightBeforeALateSampleIsToldAsBefore(seconds: Int, expected: [String]) async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        try await queue.flush()
+        let night: [(GapCause, Double)] = [
+            (.linkLost, 60), (.adapterDown, 28_800), (.noContact, 70),
+        ]
+        for (cause, length) in night {
+            await queue.note(cause, of: worn.assignment.sensorID, at: clock.read().uptime)
+            clock.advance(seconds: length)
+            await queue.commitIfDue()
+        }
+        #expect(try store.number("SELECT count(*) FROM gap") == 3)
+        let sent = clock.read().at(clock.read().uptime - .seconds(seconds))
+        try await queue.append(
+            Arrival(
+                sensorID: worn.assignment.sensorID, at: sent, frame: [0, 60],
+                uncertainty: .seconds(2)))
+        try await queue.flush()
+        #expect(try await told(queue, worn.assignment) == expected)
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
     /// Frames gather for seconds before the store gets them: a strap that sent all the while looked silent.
     @Test func timeFromWhichFramesMayStillComeIsNoGapYet() async throws {
         var settings = QueueSettings()

@@ -87,6 +87,41 @@ struct LedgerDeliveryTests {
         try await queue.close()
     }
 
+    /// Sent again, it would have had another length: a late frame may shorten it.
+    @Test func aGapOfASilenceThatGoesOnIsNotToldYet() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 5)
+        for cause in [.linkLost, .adapterDown] as [GapCause] {
+            await queue.note(cause, of: worn.sensor.id, at: clock.read().uptime)
+            clock.advance(seconds: 60)
+            await queue.commitIfDue()
+        }
+        #expect(try store.number("SELECT count(*) FROM gap WHERE until_boot IS NOT NULL") == 1)
+        #expect(try await next(queue, worn.enrollment.id).isEmpty)
+        let late = clock.read().at(clock.read().uptime - .seconds(90))
+        try await queue.append(
+            Arrival(
+                sensorID: worn.sensor.id, at: late, frame: [0, 60], uncertainty: .seconds(2)))
+        try await queue.flush()
+        try await beat(queue, worn, 1)
+        #expect(seconds(try await drain(queue, worn.enrollment.id)) == [31, 90])
+        try await queue.close()
+    }
+
+    @Test func theLastGapOfAStrapThatIsForgottenIsToldOnceNoFrameOfItComesAnyMore() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await beat(queue, worn, 5)
+        clock.advance(seconds: 60)
+        try await queue.forgetSensor(worn.sensor.id)
+        #expect(try await next(queue, worn.enrollment.id).isEmpty)
+        // Nothing is written meanwhile.
+        clock.advance(seconds: 3_601)
+        #expect(seconds(try await drain(queue, worn.enrollment.id)) == [61])
+        try await queue.close()
+    }
+
     @Test func eachDayThatIsOverIsToldOnceAndItsCausesAddUp() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
