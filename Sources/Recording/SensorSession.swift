@@ -197,9 +197,7 @@ public struct SensorSession: Sendable {
     ) -> Arrival {
         let (frame, uptime) = (timed.bytes, Uptime(microseconds: timed.uptimeMicroseconds))
         let arrived = now.at(uptime)
-        let uncertainty: Duration? =
-            timed.isRebuilt || timed.isUncertain
-            ? .microseconds(timed.uncertaintyMicroseconds) : nil
+        let uncertainty = Duration.microseconds(timed.uncertaintyMicroseconds)
         linkHasFrame = true
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
@@ -214,14 +212,13 @@ public struct SensorSession: Sendable {
             return Arrival(
                 sensorID: sensorID, at: arrived, frame: frame,
                 flags: Self.flags(
-                    plausibility, anomalies: measurement.anomalies,
-                    uncertainty: .microseconds(timed.uncertaintyMicroseconds)),
-                lacking: fault?.cause, uncertainty: uncertainty)
+                    plausibility, anomalies: measurement.anomalies, uncertainty: uncertainty),
+                lacking: fault?.cause, uncertainty: uncertainty, isRebuilt: timed.isRebuilt)
         } catch {
             note(.unreadable, at: uptime)
             return Arrival(
                 sensorID: sensorID, at: arrived, frame: frame, fault: error.reason,
-                uncertainty: uncertainty)
+                uncertainty: uncertainty, isRebuilt: timed.isRebuilt)
         }
     }
 

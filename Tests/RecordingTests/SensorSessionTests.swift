@@ -117,9 +117,22 @@ import Testing
             let marks = Plausibility(rawValue: UInt16(truncatingIfNeeded: arrival.flags))
             #expect(marks.contains(.estimatedTime) && !marks.contains(.uncertainTime))
             #expect(arrival.flags >> 24 <= 20)
-            #expect(arrival.uncertainty != nil)
+            #expect(arrival.isRebuilt)
         }
         #expect(arrivals.last.map { $0.flags & 0xFF_FFFF } == 0)
+    }
+
+    /// Only its flags told, and its time was said to be as certain as the clock.
+    @Test func aFrameThatCameAloneAfterAPauseSaysByHowMuchItMayBeEarlier() throws {
+        var session = SensorSession(sensorID: 7)
+        _ = session.beginLink(at: .zero, now: now, policy: .clinical)
+        var arrivals = session.take(
+            [0, 60], uptime: .zero + .seconds(4), now: now, policy: .clinical)
+        arrivals += session.release(now: now, policy: .clinical)
+        let arrival = try #require(arrivals.first)
+        #expect(arrivals.count == 1 && arrival.uptime == .zero + .seconds(4))
+        #expect(!arrival.isRebuilt && arrival.uncertainty == .seconds(4))
+        #expect(arrival.flags >> 24 == 16)
     }
 
     @Test func aCopyIsCountedAndNotStored() {

@@ -47,6 +47,7 @@ struct KeptSample {
 
     private static let sql = """
         SELECT r.nonce, s.id - g.identity_shift AS number, x.address, s.frame, s.uptime_us, s.flags,
+            s.time_uncertainty_ms,
             coalesce(a.patient, e.patient) AS patient, e.system IS NOT NULL AS is_webhook, s.id <= g.settled_through AS is_settled,
             (SELECT reason FROM dead_letter d WHERE d.sample = s.id) AS dead,
             (SELECT reason FROM dropped_range d WHERE d.segment = g.id AND d.destination = 0
@@ -60,9 +61,10 @@ struct KeptSample {
         address = row["address"]
         bytes = [UInt8](row["frame"] as Data)
         uptime = row["uptime_us"]
-        // In quarters of a second (`SensorSession.flags`), 0 for up to one.
+        // What any frame may be on its way is not in it.
+        uncertainty = max(
+            FrameIntake.wayMicrosecondsMax, 1_000 * (row["time_uncertainty_ms"] as Int64? ?? 0))
         let flags: Int64 = row["flags"]
-        uncertainty = max(1, flags >> 24 & 0xff) * 250_000
         mayBeCopy = flags & Int64(Plausibility.possibleCopy.rawValue) != 0
         patient = (row["patient"] as String?).flatMap { Int($0) }.map {
             $0 - ExchangeSeed.patient(0)

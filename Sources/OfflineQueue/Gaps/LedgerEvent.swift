@@ -44,7 +44,7 @@ extension [Int64: KeptLedger] {
             let lacking = arrival.faultStored != nil ? GapCause.undecodable : arrival.lacking
             if let cause = index >= storedCount ? .queueFull : lacking {
                 self[owner]?.ledger.frame(without: cause, at: uptime)
-            } else if arrival.uncertainty != nil {
+            } else if arrival.isRebuilt {
                 self[owner]?.ledger.lateSample(at: uptime)
             } else {
                 self[owner]?.ledger.sample(at: uptime)

@@ -1,5 +1,4 @@
 import Basics
-import GATTHeartRate
 import GRDB
 
 /// Who wears which strap, and from when until when: the assignments that the store has at one transaction.
@@ -33,13 +32,10 @@ struct Wearing {
             begin <= uptime && end.map { uptime < $0 } ?? true
         }
 
-        func overlaps(_ first: Uptime, _ last: Uptime) -> Bool {
-            begin <= last && end.map { first < $0 } ?? true
+        func overlaps(_ times: ClosedRange<Uptime>) -> Bool {
+            begin <= times.upperBound && end.map { times.lowerBound < $0 } ?? true
         }
     }
-
-    /// A frame counts as sent when it arrives, if nothing held it up for longer.
-    private static let wayMax = Duration.microseconds(FrameIntake.wayMicrosecondsMax)
 
     private let db: Database
     private let boot: Int64
@@ -52,30 +48,26 @@ struct Wearing {
         self.boot = boot
     }
 
-    /// Whose a frame of this sensor is that was sent at `uptime`. If that is not the time of its arrival, it may be
-    /// wrong by `uncertainty`.
+    /// Whose a frame of this sensor is that was sent at `uptime`, or if that is not certain at any of the times `sent`.
     mutating func owner(
-        of sensor: Int64, at uptime: Uptime, uncertainty: Duration? = nil
+        of sensor: Int64, at uptime: Uptime, sent: ClosedRange<Uptime>? = nil
     ) throws -> Owner {
         let known = try intervals(of: sensor)
-        guard let uncertainty else {
+        guard let sent else {
             // An import may have given times of this boot to assignments of its own, which come after.
             let owner = known.first { $0.contains(uptime) }
             return owner.map { .assignment($0.assignment) } ?? .nobody
         }
-        let first = uptime - uncertainty + Self.wayMax
-        let possible = known.filter { $0.overlaps(first, uptime + uncertainty) }
+        let possible = known.filter { $0.overlaps(sent) }
         guard let last = possible.last else { return .nobody }
-        if possible.count > 1 || first < last.begin { return .uncertain(last.assignment) }
+        if possible.count > 1 || sent.lowerBound < last.begin { return .uncertain(last.assignment) }
         return last.contains(uptime) ? .assignment(last.assignment) : .nobody
     }
 
     /// The assignment that stores a frame; nil if nobody wore its strap. Frames that may be of either of two get one
     /// without an enrollment, which a person gives to the right one.
     mutating func assignment(for arrival: Arrival) throws -> Int64? {
-        switch try owner(
-            of: arrival.sensorID, at: arrival.uptime, uncertainty: arrival.uncertainty)
-        {
+        switch try owner(of: arrival.sensorID, at: arrival.uptime, sent: arrival.sent) {
         case .assignment(let id): id
         case .uncertain(let id): try db.unsureAssignment(beside: id)
         case .nobody: nil

@@ -97,9 +97,9 @@ struct Commit {
         changes[segment.segment] = change
     }
 
-    /// How far the time of a frame may be wrong, as far as is known now: by the clock, and because it came late.
+    /// How far the time of a frame may be wrong, as far as is known now: by the clock, and of itself.
     private func uncertainty(of arrival: Arrival) -> Duration? {
-        return [clock.error(by: arrival.reading), arrival.uncertainty].reduce(nil) { sum, one in
+        return [clock.error(by: arrival.reading), arrival.ownUncertainty].reduce(nil) { sum, one in
             one.map { $0 + (sum ?? .zero) } ?? sum
         }
     }

@@ -1,4 +1,5 @@
 import Basics
+import GATTHeartRate
 
 /// A frame as it comes from a sensor, on its way into the store.
 public struct Arrival: Sendable, Hashable {
@@ -10,9 +11,11 @@ public struct Arrival: Sendable, Hashable {
     public var sensorID: Int64
     /// `CLOCK_BOOTTIME` at arrival, or when it was sent if it waited on its way.
     public var uptime: Uptime
-    /// How far ``uptime`` may be wrong where it is not that of the arrival; nil if it is. Such a frame comes late:
-    /// whatever was taken for a silence since then was none.
-    public var uncertainty: Duration?
+    /// How far ``uptime`` may be from when it was sent. That any frame may be on its way for a moment counts for nothing.
+    public var uncertainty: Duration
+    /// Whether ``uptime`` is another than that of the arrival. Such a frame comes late: whatever was taken for a silence
+    /// since then was none.
+    public var isRebuilt: Bool
     /// UTC at arrival, only if the clock was trusted then.
     public var trustedWall: UTC?
     /// How far ``trustedWall`` may be wrong; nil if nobody says.
@@ -25,6 +28,21 @@ public struct Arrival: Sendable, Hashable {
     public var fault: String?
     /// Why there is no heart rate in it, as far as the caller can tell: such samples are stored and cover no time.
     public var lacking: GapCause?
+
+    /// What any frame may take on its way.
+    private static let wayMax = Duration.microseconds(FrameIntake.wayMicrosecondsMax)
+
+    /// How far its time may be wrong, besides the clock; nil if it counts as sent when it arrived.
+    var ownUncertainty: Duration? {
+        isRebuilt || uncertainty > Self.wayMax ? uncertainty : nil
+    }
+
+    /// When it may have been sent, not after it arrived; nil if it counts as sent then.
+    var sent: ClosedRange<Uptime>? {
+        guard let ownUncertainty else { return nil }
+        let latest = isRebuilt ? uptime + ownUncertainty : uptime
+        return min(uptime - ownUncertainty + Self.wayMax, latest)...latest
+    }
 
     /// The reading of the clocks at arrival.
     var reading: ClockReading {
@@ -41,11 +59,13 @@ public struct Arrival: Sendable, Hashable {
     /// A frame that arrived at `reading`.
     public init(
         sensorID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,
-        fault: String? = nil, lacking: GapCause? = nil, uncertainty: Duration? = nil
+        fault: String? = nil, lacking: GapCause? = nil, uncertainty: Duration = .zero,
+        isRebuilt: Bool = false
     ) {
         self.sensorID = sensorID
         uptime = reading.uptime
         self.uncertainty = uncertainty
+        self.isRebuilt = isRebuilt
         trustedWall = reading.trustedWall
         clockError = reading.isTrusted ? reading.error : nil
         self.frame = frame

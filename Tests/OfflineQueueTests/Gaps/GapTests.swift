@@ -92,7 +92,7 @@ struct GapTests {
             try await queue.append(
                 Arrival(
                     sensorID: worn.assignment.sensorID, at: now.at(uptime), frame: [0, 60],
-                    uncertainty: .milliseconds(250)))
+                    uncertainty: .milliseconds(250), isRebuilt: true))
         }
         try await queue.flush()
         try await stream(queue, [worn.assignment], seconds: 5)
@@ -126,7 +126,7 @@ struct GapTests {
         try await queue.append(
             Arrival(
                 sensorID: worn.assignment.sensorID, at: sent, frame: [0, 60],
-                uncertainty: .seconds(2)))
+                uncertainty: .seconds(2), isRebuilt: true))
         try await queue.flush()
         #expect(try await told(queue, worn.assignment) == expected)
         #expect(try await queue.audit().isClean)

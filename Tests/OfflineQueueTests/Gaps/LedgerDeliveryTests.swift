@@ -102,7 +102,8 @@ struct LedgerDeliveryTests {
         let late = clock.read().at(clock.read().uptime - .seconds(90))
         try await queue.append(
             Arrival(
-                sensorID: worn.sensor.id, at: late, frame: [0, 60], uncertainty: .seconds(2)))
+                sensorID: worn.sensor.id, at: late, frame: [0, 60], uncertainty: .seconds(2),
+                isRebuilt: true))
         try await queue.flush()
         try await beat(queue, worn, 1)
         #expect(seconds(try await drain(queue, worn.enrollment.id)) == [31, 90])

@@ -17,13 +17,16 @@ struct WearingTests {
         for name in ["ada", "bob"] { try await queue.enroll(.example(name, patient: name)) }
     }
 
-    /// The owner of a frame sent so many seconds before now, which may be wrong by `uncertainty`.
+    /// The owner of a frame sent so many seconds before now; with an `uncertainty` its time is rebuilt, or that of an
+    /// arrival that is `live`.
     private func owner(
-        before seconds: Double, uncertainty: Double? = nil
+        before seconds: Double, uncertainty: Double? = nil, live: Bool = false
     ) async throws -> Wearing.Owner {
         try await queue.owner(
-            of: strap, at: clock.read().uptime - .seconds(seconds),
-            uncertainty: uncertainty.map { .seconds($0) })
+            of: Arrival(
+                sensorID: strap, at: clock.read().at(clock.read().uptime - .seconds(seconds)),
+                frame: [], uncertainty: .seconds(uncertainty ?? 0),
+                isRebuilt: uncertainty != nil && !live))
     }
 
     private func wear(_ enrollment: Int64) async throws -> Wearing.Owner {
@@ -57,6 +60,24 @@ struct WearingTests {
             found == [
                 ada, .uncertain(2), .uncertain(2), bob, bob,
             ])
+    }
+
+    /// One that may have been sent seconds before it came was the next patient's, by the time at which it came.
+    @Test("is a person's to say where a frame that came alone may have been sent before the change")
+    func uncertainArrival() async throws {
+        let ada = try await wear(1)
+        clock.advance(seconds: 10)
+        let bob = try await wear(2)
+        clock.advance(seconds: 10)
+        let wide = try await [10.5, 9, 6.3, 6.2].asyncMap {
+            try await owner(before: $0, uncertainty: 4, live: true)
+        }
+        // None was sent after it came.
+        #expect(wide == [ada, .uncertain(2), .uncertain(2), bob])
+        let usual = try await [10.00001, 10].asyncMap {
+            try await owner(before: $0, uncertainty: 0.25, live: true)
+        }
+        #expect(usual == [ada, bob], "as every frame on its way")
     }
 
     @Test(
@@ -93,7 +114,8 @@ struct WearingTests {
                 let sent = clock.read().at(clock.read().uptime - .seconds(late))
                 try await queue.append(
                     Arrival(
-                        sensorID: strap, at: sent, frame: [0, 60], uncertainty: .seconds(2)))
+                        sensorID: strap, at: sent, frame: [0, 60], uncertainty: .seconds(2),
+                        isRebuilt: true))
             }
             try await queue.flush()
         }
@@ -126,12 +148,10 @@ struct WearingTests {
 }
 
 extension SampleQueue {
-    fileprivate func owner(
-        of sensor: Int64, at uptime: Uptime, uncertainty: Duration?
-    ) throws -> Wearing.Owner {
+    fileprivate func owner(of frame: Arrival) throws -> Wearing.Owner {
         try read("test") { [run] db in
             var wearing = Wearing(db, boot: run.boot)
-            return try wearing.owner(of: sensor, at: uptime, uncertainty: uncertainty)
+            return try wearing.owner(of: frame.sensorID, at: frame.uptime, sent: frame.sent)
         }
     }
 }

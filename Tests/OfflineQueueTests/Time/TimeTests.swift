@@ -142,8 +142,11 @@ struct TimeTests {
         #expect(hour.map(\.timeUncertainty) == [.milliseconds(40_013)])
     }
 
-    /// A frame that a hang had held up was delivered and exported as if only the clock could be wrong.
-    @Test func aFrameThatCameLateIsAsUncertainAsItsTimeAndTheClockTogether() async throws {
+    /// A frame that a hang had held up was delivered and exported as if only the clock could be wrong; so was one that came
+    /// alone and may have been sent seconds before.
+    @Test func aFrameThatMayHaveBeenSentEarlierIsAsUncertainAsItsTimeAndTheClockTogether()
+        async throws
+    {
         let clock = ManualClock()
         clock.set { $0.error = .milliseconds(12) }
         let queue = try await store.open(clock)
@@ -154,15 +157,23 @@ struct TimeTests {
             Arrival(
                 sensorID: worn.sensor.id, at: clock.read(), frame: [0, 60],
                 uncertainty: .milliseconds(4_900)))
+        clock.advance(seconds: 1)
+        try await queue.append(
+            Arrival(
+                sensorID: worn.sensor.id, at: clock.read(), frame: [0, 60],
+                uncertainty: .milliseconds(250)))
         clock.set { $0.isTrusted = false }
         clock.advance(seconds: 1)
         try await queue.append(
             Arrival(
                 sensorID: worn.sensor.id, at: clock.read(), frame: [0, 61],
-                uncertainty: .seconds(2)))
+                uncertainty: .seconds(2), isRebuilt: true))
         try await queue.flush()
         let sent = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
-        #expect(sent.map(\.timeUncertainty) == [.milliseconds(4_912), .milliseconds(2_013)])
+        #expect(
+            sent.map(\.timeUncertainty) == [
+                .milliseconds(4_912), .milliseconds(12), .milliseconds(2_013),
+            ])
     }
 
     /// One commit had a step and, after it, a jump: the step gave the samples of the jump a time.
