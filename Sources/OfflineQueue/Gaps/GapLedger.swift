@@ -63,12 +63,17 @@ struct GapLedger: Sendable, Hashable {
     /// Oldest first. They are kept after they are settled, too: a frame from before may come late.
     private var sleeps: [Sleep] = []
 
-    /// A ledger that begins at `uptime`, under a cause that was noted before.
-    init(beginning uptime: Uptime, noted: GapCause? = nil) {
+    /// A ledger that begins at `uptime`.
+    init(beginning uptime: Uptime) {
         silenceFrom = uptime
         settled = uptime
-        self.noted = noted
-        prevailing = noted
+    }
+
+    /// The ledger of whoever wears the strap from `uptime` on. It is the same strap: what is known of it goes on.
+    func next(beginning uptime: Uptime) -> GapLedger {
+        var next = GapLedger(beginning: uptime)
+        (next.noted, next.prevailing, next.patience) = (noted, noted, patience)
+        return next
     }
 
     /// A sample arrived.

@@ -28,9 +28,11 @@ struct GapLedgers: Sendable {
     /// The run has begun in the store, with these ledgers.
     mutating func begin(_ kept: [Int64: KeptLedger]) { self.kept = kept }
 
-    /// A ledger for an assignment that begins at `uptime`, and for which `cause` was noted.
-    mutating func begin(_ assignment: Int64, at uptime: Uptime, noted cause: GapCause?) {
-        kept[assignment] = KeptLedger(ledger: GapLedger(beginning: uptime, noted: cause))
+    /// A ledger for an assignment that begins at `uptime`, where another one of the same strap ended, if it did.
+    mutating func begin(_ assignment: Int64, at uptime: Uptime, after ended: Int64?) {
+        let before = ended.flatMap { kept[$0]?.ledger }
+        kept[assignment] = KeptLedger(
+            ledger: before?.next(beginning: uptime) ?? GapLedger(beginning: uptime))
     }
 
     mutating func end(_ assignment: Int64, at uptime: Uptime) {
@@ -40,9 +42,6 @@ struct GapLedgers: Sendable {
     mutating func endAll(at uptime: Uptime) {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
-
-    /// The cause that was noted last of an open assignment.
-    func noted(_ assignment: Int64) -> GapCause? { kept[assignment]?.ledger.noted }
 
     /// Since when what is told of an assignment may still change at `uptime`, because frames may come late; nil if nothing
     /// of it may.

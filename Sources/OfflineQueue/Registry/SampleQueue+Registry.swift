@@ -273,7 +273,7 @@ extension SampleQueue {
                         db.lastEnd(of: sensor.id, boot: run.boot) ?? .zero))
             let id = try Self.beginAssignment(
                 db, of: sensor.id, enrollment, patient, at: begin, run, &ledgers,
-                noted: ended.flatMap { ledgers.noted($0.id) })
+                after: ended?.id)
             return try also(db.assignment(id))
         }
         if let enrollment { deliveries.lent.makeOwn(enrollment, of: assignment.id) }
@@ -284,7 +284,7 @@ extension SampleQueue {
     private static func beginAssignment(
         _ db: Database, of sensor: Int64, _ enrollment: Int64?, _ patient: String?,
         at begin: ClockReading, _ run: CurrentRun, _ ledgers: inout GapLedgers,
-        noted cause: GapCause? = nil
+        after ended: Int64? = nil
     ) throws -> Int64 {
         let id = try db.nextNumber(of: "assignment")
         try db.execute(
@@ -297,8 +297,7 @@ extension SampleQueue {
                 id, sensor, enrollment, patient, run.boot, begin.uptime, begin.trustedWall,
             ])
         try db.addDestinations(ofEveryStrapTo: id)
-        // The strap is the same one: what is known of it goes on.
-        ledgers.begin(id, at: begin.uptime, noted: cause)
+        ledgers.begin(id, at: begin.uptime, after: ended)
         return id
     }
 

@@ -351,6 +351,26 @@ struct GapTests {
         #expect(all.map(\.sensorID) == [one.sensor.id] && all.first?.assignmentID == 1)
     }
 
+    /// A strap that sends every five seconds was silent at each of them, until the gateway was restarted.
+    @Test func aStrapThatSendsRarelyIsNotSilentForItsNextWearer() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        func stream(_ assignment: Assignment) async throws {
+            for _ in 0..<10 {
+                try await queue.beat(assignment, clock)
+                clock.advance(seconds: 5)
+                await queue.commitIfDue()
+            }
+        }
+        await queue.note(cadence: .seconds(5), of: worn.sensor.id, at: clock.read().uptime)
+        try await stream(worn.assignment)
+        let delivery = try await queue.enroll(.example("next", patient: "p-9"))
+        let next = try await queue.assign(sensor: worn.sensor.id, enrollment: delivery.id)
+        try await stream(next)
+        #expect(try await queue.gaps().isEmpty)
+        try await queue.close()
+    }
+
     /// A strap was forgotten and the power was cut: the gateway counted as switched off before its assignment ended.
     @Test func aStrapForgottenBeforeAPowerCutHasNoGap() async throws {
         var settings = QueueSettings()
