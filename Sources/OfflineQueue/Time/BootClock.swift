@@ -194,17 +194,17 @@ struct BootClock: Sendable, Hashable {
     }
 
     /// How far the time of an instant may be wrong, by the reading taken at it; a step around it is not counted. Nil if that
-    /// is not known, or not yet.
+    /// is not known, or not yet: of an instant without a time the reading says nothing, since the clock has jumped.
     func error(by reading: ClockReading) -> Duration? {
-        let answer = answer(reading.uptime)
+        guard let answer = answer(reading.uptime) else { return nil }
         guard reading.isTrusted else {
             let isSettled =
                 reading.uptime >= first && !steps.contains { $0.surrounds(reading.uptime) }
-            return isSettled ? answer?.error : nil
+            return isSettled ? answer.error : nil
         }
         // The older offset counts while a reading disagrees by less than a step.
         let own = WallOffset(utc: reading.wall, uptime: reading.uptime).duration
-        let off = answer.map { own - $0.offset.duration } ?? .zero
+        let off = own - answer.offset.duration
         return reading.error.map { $0 + min(max(off, .zero - off), Self.stepMin) }
     }
 

@@ -108,6 +108,22 @@ struct BootClockTests {
         #expect(clock.answer(.seconds(30))?.error == .milliseconds(40_020))
     }
 
+    /// It had the error of the clock that was wrong by years, also once a person had stated the date to the minute.
+    @Test func anInstantAfterAJumpIsAsUncertainAsWhoeverGivesItItsTime() {
+        var clock = BootClock()
+        _ = clock.note(reading(10))
+        let years = Duration.seconds(300 * 86_400)
+        let wrong = reading(20, ahead: years)
+        _ = clock.note(wrong)
+        let stored = clock.error(by: wrong)
+        #expect(stored == nil)
+        var stated = clock
+        _ = stated.set(WallOffset(utc: noon + .seconds(30), uptime: .zero), at: .seconds(25))
+        #expect(stated.error(at: .seconds(20), stored: stored) == nil)
+        _ = clock.note(reading(30))
+        #expect(clock.error(at: .seconds(20), stored: stored) == .milliseconds(20))
+    }
+
     @Test func aPersonEndsAJump() {
         var clock = BootClock()
         _ = clock.note(reading(10))

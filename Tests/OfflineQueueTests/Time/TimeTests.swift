@@ -224,6 +224,7 @@ struct TimeTests {
 
     @Test func aJumpOfYearsHoldsWhatFollowsUntilAPersonSaysWhichDateIsRight() async throws {
         let clock = ManualClock()
+        clock.set { $0.error = .milliseconds(12) }
         let (queue, worn, years) = try await jumped(clock)
         for _ in 0..<3 {
             try await queue.beat(worn.assignment, clock)
@@ -241,6 +242,8 @@ struct TimeTests {
             bootID: "boot-1", wallOffset: clock.read().wall - .epoch - (clock.read().uptime - .zero)
         )
         #expect(try await times(queue, worn.enrollment.id) == [0, 1, 2, 3])
+        let sent = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
+        #expect(sent.map(\.timeUncertainty) == [.milliseconds(12), nil, nil, nil])
         #expect(try await queue.totals().clockUnknown == 0)
         #expect(try await queue.untrustedBoots().isEmpty)
     }
