@@ -91,12 +91,13 @@ extension Database {
     }
 
     func bind(
-        _ id: Int64, to enrollment: Int64, _ patient: String?
+        _ id: Int64, to enrollment: Int64, _ patient: String?, _ present: Present
     ) throws -> Assignment {
         try makeOwn(enrollment, of: id)
         try execute(
             sql: "UPDATE assignment SET enrollment = ?, patient = ? WHERE id = ?",
             arguments: [enrollment, patient, id])
+        try addDestinations(ofUnsure: id, present)
         return try assignment(id)
     }
 

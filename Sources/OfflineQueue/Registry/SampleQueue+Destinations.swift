@@ -177,6 +177,23 @@ extension Database {
                 """, arguments: [assignment])
     }
 
+    /// Has the samples of an assignment that lasts no time, once a person has said whose they are, go to every destination
+    /// that takes every strap. Before that they go nowhere: a destination that got them without a patient would keep
+    /// them so, and one that needs a patient might be given another one meanwhile.
+    func addDestinations(ofUnsure assignment: Int64, _ present: Present) throws {
+        let destinations = try Int64.fetchAll(
+            self,
+            sql: """
+                SELECT e.id FROM assignment a JOIN enrollment e
+                WHERE a.id = ?1 AND e.takes_every_strap AND a.enrollment IS NOT e.id
+                    AND (a.began_boot, a.began_uptime_us) IS (a.ended_boot, a.ended_uptime_us)
+                    AND e.id NOT IN (SELECT destination FROM further_destination WHERE assignment = ?1)
+                """, arguments: [assignment])
+        for destination in destinations {
+            try add(destination, to: assignment, from: .kept, present)
+        }
+    }
+
     /// Makes a further destination of an assignment without an enrollment its own one: of samples that went there
     /// its books say what became of them, and the others, which were held, wait for it.
     ///

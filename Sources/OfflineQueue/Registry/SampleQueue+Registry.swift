@@ -261,7 +261,7 @@ extension SampleQueue {
                 if open.enrollmentID == nil, let enrollment,
                     open.patient == nil || open.patient == patient
                 {
-                    return try also(db.bind(open.id, to: enrollment, patient))
+                    return try also(db.bind(open.id, to: enrollment, patient, present))
                 }
             }
             let ended = try Self.endAssignment(db, of: sensor.id, now, run, &ledgers)
@@ -332,14 +332,15 @@ extension SampleQueue {
         }
     }
 
-    /// Binds an assignment, open or ended, that began without an enrollment. Samples that went there before, as to a
+    /// Binds an assignment, open or ended, that began without an enrollment. If nobody knew whose its samples are, they now
+    /// go to the destinations that take every strap as well. Samples that went there before, as to a
     /// further destination, do not go there again. Returns how many samples now wait for their delivery. Throws
     /// `already-set` if it has another one.
     @discardableResult
     public func bind(
         assignment id: Int64, enrollment: Int64, patient: String? = nil
     ) throws(QueueError) -> Int {
-        let samples = try write("bind assignment") { db in
+        let samples = try write("bind assignment") { [present] db in
             let known = try db.assignment(id)
             if known.enrollmentID == enrollment, known.patient == patient {
                 return try Self.unsent(db, of: id)
@@ -348,10 +349,12 @@ extension SampleQueue {
                 throw QueueError(.alreadySet, "bind assignment", "it is bound to another")
             }
             try db.check(patient: patient, for: enrollment)
-            _ = try db.bind(id, to: enrollment, patient)
+            _ = try db.bind(id, to: enrollment, patient, present)
             return try Self.unsent(db, of: id)
         }
         deliveries.lent.makeOwn(enrollment, of: id)
+        // Where it goes may have changed, and a segment goes to the same ones for ever.
+        segments.close(id)
         return samples
     }
 

@@ -102,7 +102,7 @@ struct Wearing {
 
 extension Database {
     /// The assignment of frames that were sent about when this one began, nobody knows on which side; made with the first
-    /// of them.
+    /// of them. They go nowhere before it is bound (``addDestinations(ofUnsure:_:)``).
     fileprivate func unsureAssignment(beside next: Int64) throws -> Int64 {
         let known = try Int64.fetchOne(
             cachedStatement(

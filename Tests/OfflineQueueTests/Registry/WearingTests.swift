@@ -126,6 +126,33 @@ struct WearingTests {
         #expect(try await queue.audit().isClean)
     }
 
+    /// They went to the patient's own destination alone.
+    @Test(
+        "takes uncertain ones to the destinations of every strap once a person has said it")
+    func destinationsOfUnsureFrames() async throws {
+        var terms = EnrollmentTerms.elsewhere()
+        terms.takesEveryStrap = true
+        let elsewhere = try await queue.enroll(terms).id
+        _ = try await wear(1)
+        clock.advance(seconds: 10)
+        _ = try await wear(2)
+        for late in [0.5, 0, -0.5] {
+            try await queue.append(
+                Arrival(
+                    sensorID: strap, at: clock.read().at(clock.read().uptime - .seconds(late)),
+                    frame: [0, 60], uncertainty: .seconds(2), isRebuilt: true))
+        }
+        try await queue.flush()
+        #expect(try await queue.nextBatch(enrollment: elsewhere, limit: 9).isEmpty)
+        let unsure = try #require(try await queue.unboundSamples().first).assignment.id
+        #expect(try await queue.bind(assignment: unsure, enrollment: 2) == 3)
+        for destination in [2, elsewhere] {
+            #expect(try await queue.deliverAll(destination).count == 3)
+            #expect(try await queue.balance(of: .enrollment(destination)).isBalanced)
+        }
+        #expect(try await queue.audit().isClean)
+    }
+
     @Test("is checked by the audit")
     func audit() async throws {
         let ada = try await queue.assign(sensor: strap, enrollment: 1)
