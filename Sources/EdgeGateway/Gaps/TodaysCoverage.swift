@@ -3,8 +3,8 @@ import OfflineQueue
 
 /// How much of this UTC day there is data for, by sensor.
 ///
-/// It keeps what it counted for a minute: a count takes a walk through the gaps of all of them, and the state is
-/// asked for every few seconds.
+/// It keeps what it counted for a minute: a count takes a walk through the day's gaps of all of them, and the state
+/// is asked for every few seconds.
 actor TodaysCoverage {
     private static let ageMax = Duration.seconds(60)
 

@@ -95,24 +95,29 @@ extension SampleQueue {
         }
     }
 
-    /// How much of a UTC day there is data for of every sensor that was worn, by its number, in one walk through the gaps
-    /// that matter to the day.
+    /// How much of a UTC day there is data for of every sensor that was worn then, by its number, in one walk through the
+    /// gaps that matter to the day.
     ///
     /// Time is counted by the newest trusted reading of each boot's clock.
     public func coverages(dayStartingAt day: UTC) throws(QueueError) -> [Int64: Coverage] {
         let now = clock.read().uptime
         return try read("read coverage") { db in
             let boots = try Boots(db)
-            let stored = try GapRow.around(db, dayStartingAt: day)
+            let stored = try GapRow.within(db, dayStartingAt: day)
             let gaps = Dictionary(
                 grouping: stored + (try unstoredGaps(db, at: now)), by: \.assignment)
             var coverages: [Int64: Coverage] = [:]
             let rows = try Row.fetchCursor(
                 db, sql: "SELECT a.* FROM assignment a WHERE NOT a.is_imported ORDER BY a.id")
+            let end = Instant(boot: run.boot, uptime: now)
             while let row = try rows.next() {
+                guard TimeLine(of: row, now: end).mayTouch(dayStartingAt: day, boots) else {
+                    continue
+                }
+                let id: Int64 = row["id"] ?? 0
                 let line = TimeLine(
-                    of: row, now: Instant(boot: run.boot, uptime: now),
-                    gaps: gaps[row["id"] ?? 0] ?? [])
+                    of: row, now: end,
+                    gaps: try GapRow.betweenBoots(db, of: id) + (gaps[id] ?? []))
                 coverages[row["sensor"] ?? 0, default: Coverage(dayStart: day)].add(
                     line.spans(boots))
             }

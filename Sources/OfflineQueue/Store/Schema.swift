@@ -392,6 +392,8 @@ enum Schema {
         ) STRICT;
         CREATE INDEX gap_assignment ON gap(assignment);
         CREATE UNIQUE INDEX gap_open ON gap(assignment) WHERE until_boot IS NULL;
+        CREATE INDEX gap_end ON gap(until_boot, until_uptime_us);
+        CREATE INDEX gap_between_boots ON gap(assignment) WHERE from_boot <> until_boot;
         """
 
     /// The facts about the store itself that a person has to see.

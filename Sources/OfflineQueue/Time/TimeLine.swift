@@ -32,6 +32,15 @@ struct Boots: Sendable {
         return utc(Instant(boot: from.boot, uptime: jumped))
     }
 
+    /// Whether some of a span may lie between two times: an unknown one rules nothing out.
+    func mayOverlap(from: Instant, until: Instant, since: UTC?, before end: UTC?) -> Bool {
+        func isBefore(_ time: UTC?, _ bound: UTC?) -> Bool {
+            guard let time, let bound else { return false }
+            return time <= bound
+        }
+        return !isBefore(utc(until), since) && !isBefore(end, utc(from))
+    }
+
     /// From one instant to another: by uptime in one boot, else by the wall clocks if both are
     /// known and agree on the order.
     func length(from: Instant, until: Instant) -> Duration? {
@@ -65,11 +74,7 @@ struct GapRow: Sendable {
 
     /// Whether some of it may lie between two times: an unknown one rules nothing out.
     func overlaps(since: UTC?, until: UTC?, _ boots: Boots) -> Bool {
-        func isBefore(_ time: UTC?, _ bound: UTC?) -> Bool {
-            guard let time, let bound else { return false }
-            return time <= bound
-        }
-        return !isBefore(boots.utc(self.until), since) && !isBefore(until, boots.utc(from))
+        boots.mayOverlap(from: from, until: self.until, since: since, before: until)
     }
 
     func gap(_ boots: Boots) -> Gap {
@@ -131,23 +136,38 @@ struct GapRow: Sendable {
         ).map { GapRow($0) }
     }
 
-    /// Those of all assignments that overlap a day, and those that lead from one boot to another: without them a
-    /// time line does not get to the boots of the day.
-    static func around(_ db: Database, dayStartingAt day: UTC) throws -> [GapRow] {
+    /// Those of all assignments that overlap a day and lie within one boot. On no day lie those of a boot without a time.
+    static func within(_ db: Database, dayStartingAt day: UTC) throws -> [GapRow] {
         try Row.fetchAll(
-            db,
-            sql: """
-                \(columns)
-                WHERE g.until_boot IS NOT NULL AND (g.from_boot <> g.until_boot
-                    OR coalesce(g.until_uptime_us + e.wall_offset_us > ?1
-                        AND g.from_uptime_us + b.wall_offset_us < ?2, TRUE))
-                """, arguments: [day, day + Coverage.day]
+            db.cachedStatement(sql: withinDaySQL), arguments: [day, day + Coverage.day]
         ).map { GapRow($0) }
     }
 
-    private static let columns = """
+    /// Those that lead from one boot to another: without them a time line does not get to the boots of a day.
+    static func betweenBoots(_ db: Database, of assignment: Int64) throws -> [GapRow] {
+        try Row.fetchAll(db.cachedStatement(sql: betweenBootsSQL), arguments: [assignment]).map {
+            GapRow($0)
+        }
+    }
+
+    // A gap is never deleted for its age: of each boot, only those are read that end after the day begins.
+    static let withinDaySQL = """
+        \(list) FROM boot b CROSS JOIN gap g CROSS JOIN assignment a
+        WHERE g.until_boot = b.id AND g.until_uptime_us > ?1 - b.wall_offset_us
+            AND g.from_boot = b.id AND g.from_uptime_us < ?2 - b.wall_offset_us
+            AND a.id = g.assignment
+        """
+    static let betweenBootsSQL = """
+        \(list) FROM gap g JOIN assignment a ON a.id = g.assignment
+        WHERE g.assignment = ? AND g.from_boot <> g.until_boot
+        """
+
+    private static let list = """
         SELECT g.assignment, a.sensor, g.cause, g.from_boot, g.from_uptime_us,
             g.until_boot, g.until_uptime_us
+        """
+    private static let columns = """
+        \(list)
         FROM gap g
         JOIN assignment a ON a.id = g.assignment
         JOIN boot b ON b.id = g.from_boot
@@ -156,7 +176,7 @@ struct GapRow: Sendable {
 }
 
 extension GapRow {
-    /// From a row of ``columns``; one that goes on does so up to `now`.
+    /// From a row of ``list``; one that goes on does so up to `now`.
     fileprivate init(_ row: Row, now: Instant = .unknown) {
         let (from, until) = (Instant(row, at: 3) ?? .unknown, Instant(row, at: 5))
         self.init(
@@ -175,10 +195,17 @@ struct TimeLine: Sendable {
     var gaps: [GapRow]
 
     /// Of the assignment in a row, up to `now` if it goes on.
-    init(of assignment: Row, now: Instant, gaps: [GapRow]) {
+    init(of assignment: Row, now: Instant, gaps: [GapRow] = []) {
         begin = Instant(assignment, "began") ?? .unknown
         end = Instant(assignment, "ended") ?? now
         self.gaps = gaps.sorted(by: GapRow.isEarlier)
+    }
+
+    /// Whether some of it may lie on a day. Of boots whose clocks overlap, an earlier one may reach beyond the end.
+    func mayTouch(dayStartingAt day: UTC, _ boots: Boots) -> Bool {
+        boots.mayOverlap(
+            from: begin, until: end, since: begin.boot == end.boot ? day : nil,
+            before: day + Coverage.day)
     }
 
     /// The time line in UTC, without holes: time that cannot be placed on it is `clock-unknown`.
