@@ -73,11 +73,14 @@ extension BlueZClient {
         _ = try await call(device, Names.device, "Disconnect")
     }
 
-    /// Pairs. Wants an agent unless the device asks for nothing at all.
-    public func pair(_ device: String) async throws(DBusFault) {
+    /// Pairs; false if there was a bond already. Wants an agent unless the device asks for nothing at all.
+    public func pair(_ device: String) async throws(DBusFault) -> Bool {
         do throws(DBusFault) {
             _ = try await call(device, Names.device, "Pair", deadline: Self.pairDeadline)
-        } catch  where error.name == "org.bluez.Error.AlreadyExists" {}
+            return true
+        } catch  where error.name == "org.bluez.Error.AlreadyExists" {
+            return false
+        }
     }
 
     /// Ends a `pair` that is under way: it fails then.

@@ -207,9 +207,11 @@ extension Central {
         link.isPairPending = true
         defer { link.isPairPending = false }
         do throws(DBusFault) {
-            try await client.pair(device)
+            let isNew = try await client.pair(device)
             // It came too late for whoever asked for it.
-            if link.isBondUnwanted { await removeBond(of: link.address) }
+            if isNew, link.isBondUnwanted, let bond = devices[link.address]?[device] {
+                await removeBond(bond)
+            }
             return nil
         } catch {
             count(error)

@@ -219,6 +219,7 @@ extension Central {
             let action = adapters[device.adapter]?.watch.hear(at: clock.now())
             perform(action, radioAt: device.adapter)
         }
+        noteBond(of: device)
         noteIdentity(of: device)
         let link = links[device.address]
         guard link != nil || device.offers(service: settings.service) else { return true }
@@ -274,6 +275,15 @@ extension Central {
             else { return }
             mailbox.post([.battery(address: address, percent: nil)])
         }
+    }
+
+    /// A bond that comes about during an inspection of the link that uses the device is the inspection's own.
+    private func noteBond(of device: Device) {
+        guard device.isPaired, let link = links.values.first(where: { $0.device == device.path }),
+            devices[link.address]?[device.path]?.isPaired == false,
+            inspectionTimes[link.inspection] != nil
+        else { return }
+        link.bondMadeBy = link.inspection
     }
 
     /// bluetoothd gives a device whose address changes its identity address once it is bonded; the object

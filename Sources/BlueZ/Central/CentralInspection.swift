@@ -37,7 +37,6 @@ extension Central {
         watch(address, service, characteristic, isTemporary: true)
         inspections += 1
         let number = inspections
-        let wasPaired = isPaired(address)
         let begun = begun ?? clock.now()
         inspectionTimes[number] = InspectionTime(begun: begun, limit: deadline)
         defer { inspectionTimes[number] = nil }
@@ -65,7 +64,7 @@ extension Central {
             !(link.hadPrivateAddress && device.hasPrivateAddress)
         else {
             let fault = fault(of: known, since: begun, number)
-            // Nothing of a failed attempt stays: no link, and no bond that was not there.
+            // Nothing of a failed attempt stays: no link, and no bond that it has made.
             if let link = links[known] {
                 await cancelBonding(link, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
@@ -73,9 +72,9 @@ extension Central {
                 await endBonding(
                     address, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
-            if !wasPaired, isPaired(known) {
+            if let bond = bond(of: known, madeBy: number) {
                 await removeBond(
-                    of: known, within: timeLeft(number, atMost: InspectionTime.reserve))
+                    bond, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
             letGo(known, ifLastInspection: number)
             throw fault
@@ -101,7 +100,7 @@ extension Central {
         }
         return Inspection(
             sighting: sighting(of: device), batteryPercent: devices[known]?[path]?.batteryPercent,
-            values: values, hasBonded: !wasPaired && isPaired(known),
+            values: values, bond: bond(of: known, madeBy: number),
             end: inspectionTimes[number]?.end ?? clock.now())
     }
 
@@ -109,30 +108,32 @@ extension Central {
         inspectionTimes[number]?.left(at: clock.now(), atMost: own) ?? own
     }
 
-    private func isPaired(_ address: String) -> Bool {
-        devices[address]?.values.contains(where: \.isPaired) ?? false
+    /// The device with the bond that an inspection has made, if it has made one.
+    private func bond(of address: String, madeBy number: Int) -> Device? {
+        guard let link = links[address], link.bondMadeBy == number, isPaired(link) else {
+            return nil
+        }
+        return link.device.flatMap { devices[address]?[$0] }
     }
 
     /// A call that is not answered in time is carried out all the same, later.
     func removeBond(
-        of address: String, within limit: Duration = BlueZClient.plainDeadline
+        _ bond: Device, within limit: Duration = BlueZClient.plainDeadline
     ) async {
         guard let client else { return }
-        if let link = links[address] { await letComeUp(link) }
-        for device in (devices[address] ?? [:]).values where device.isPaired {
-            do throws(DBusFault) {
-                try await client.remove(
-                    device: device.path, adapter: device.adapter, deadline: limit)
-            } catch {
-                count(error)
-            }
+        if let link = links[bond.address] { await letComeUp(link) }
+        do throws(DBusFault) {
+            try await client.remove(device: bond.path, adapter: bond.adapter, deadline: limit)
+        } catch {
+            count(error)
         }
     }
 
     /// Undoes the bond that an inspection has made, if what follows it fails.
     public func undo(_ inspection: Inspection) async {
-        guard inspection.hasBonded else { return }
-        await removeBond(of: inspection.sighting.address, within: InspectionTime.reserve)
+        guard let bond = inspection.bond, devices[bond.address]?[bond.path]?.isPaired == true
+        else { return }
+        await removeBond(bond, within: InspectionTime.reserve)
     }
 
     /// A person waits for a sensor: hearing it goes before trying to connect to others.
@@ -274,8 +275,10 @@ public struct Inspection: Sendable {
     public let batteryPercent: Int?
     /// For each UUID that was asked for, its value or why there is none.
     public let values: [String: Result<[UInt8], DBusFault>]
-    /// Whether a bond was made that was not there before.
-    public let hasBonded: Bool
+    /// The device with the bond that it has made.
+    let bond: Device?
+    /// Whether it has made a bond.
+    public var hasBonded: Bool { bond != nil }
     /// When whoever waits for the sensor must have their answer.
     public let end: Uptime
 }

@@ -20,6 +20,8 @@ final class WatchedLink {
     var hasAdvertisedService = false
     /// Number of the latest inspection, among those of all sensors.
     var inspection = 0
+    /// The inspection during which its device got the bond that it has.
+    var bondMadeBy: Int?
     /// Asks the person who pairs the sensor.
     var agent: PairingAgent?
     /// Why there is no bond, if one was tried for.

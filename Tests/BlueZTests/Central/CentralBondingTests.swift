@@ -452,6 +452,40 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    /// The bond of a blood-pressure cuff was removed because somebody had typed its address.
+    @Test("a pairing that fails leaves a bond that it has not made")
+    func foreignBond() async throws {
+        let stage = try await Stage(each: {
+            $0.security = .encrypted
+            $0.hasHeartRate = false
+            $0.advertisedServices = ["00001810-0000-1000-8000-00805f9b34fb"]
+        })
+        await stage.start()
+        #expect(await stage.hearsRadio())
+        let client = try #require(await stage.central.client)
+        await stage.bluez.setForeignDiscovery(true)
+        while await client.devices.isEmpty { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(try await client.pair(SimulatedBlueZ.devicePath(Stage.strap)))
+        await stage.bluez.setForeignDiscovery(false)
+        await stage.bluez.setOnAir(Stage.strap, false)
+        while await client.devices.contains(where: { $0.rssi != nil || $0.isConnected }) {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        await #expect(throws: InspectionFault.notHeard) {
+            _ = try await inspect(stage, Person(.yes).agent(), deadline: .seconds(2))
+        }
+        #expect(await stage.bluez.callCount("RemoveDevice") == 0)
+        await stage.end()
+    }
+
+    @Test("a strap that has its bond already is not reported as bonded by the next pairing")
+    func bondedBefore() async throws {
+        let stage = try await stage(.encrypted)
+        #expect(try await inspect(stage, Person(.yes).agent()).hasBonded)
+        #expect(try await inspect(stage, Person(.yes).agent()).hasBonded == false)
+        await stage.end()
+    }
+
     @Test("forget undoes it all: link, trust, bond and the object itself")
     func forget() async throws {
         let stage = try await stage(.encrypted)
