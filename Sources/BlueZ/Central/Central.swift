@@ -57,12 +57,10 @@ public actor Central {
     /// By the adapters' addresses: what is owed outlives bluetoothd and a re-plug.
     var powers: [String: AdapterPower] = [:]
     var adaptersOwed: Set<String> = []
-    /// The identity addresses that sensors were given while they were bonded.
-    var renames: [String: String] = [:]
     /// Inspections so far: the end of one must not end the link of a later one.
     var inspections = 0
-    /// The time that each inspection under way has, by its number.
-    var inspectionTimes: [Int: InspectionTime] = [:]
+    /// Inspections under way, by their numbers.
+    var underWay: [Int: InspectionUnderWay] = [:]
     /// Inspections whose sensor has not been heard.
     var sought: Set<Int> = []
     var resets: [Uptime] = []
@@ -168,15 +166,16 @@ public actor Central {
         watch(address, service, characteristic, isTemporary: false)
     }
 
+    @discardableResult
     func watch(
         _ address: String, _ service: String, _ characteristic: String, isTemporary: Bool
-    ) {
+    ) -> WatchedLink {
         let address = address.uppercased()
         if let link = links[address] {
             let isEnding = link.machine.state == .draining && !link.isWantedAgain
             link.isTemporary = isTemporary && (link.isTemporary || isEnding)
             link.isWantedAgain = link.machine.state == .draining
-            return
+            return link
         }
         // Each link has its own jitter: straps lost together do not come back together.
         let seed = address.utf8.reduce(settings.seed) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
@@ -187,6 +186,7 @@ public actor Central {
             isTemporary: isTemporary)
         links[address] = link
         Task { await self.introduce(link) }
+        return link
     }
 
     /// Stops watching: unsubscribes and disconnects.

@@ -103,7 +103,7 @@ extension Central {
             guard let adapter = link.adapter else { return }
             if link.slotAdapter != adapter { releaseSlot(of: link) }
             link.slotAdapter = adapter
-            let isAwaited = inspectionTimes[link.inspection] != nil
+            let isAwaited = underWay[link.inspection] != nil
             handle(.request(link.address, isAwaited: isAwaited), radioAt: adapter)
         case .withdrawSlot: releaseSlot(of: link)
         case .connect(let attempt): connect(link, attempt)
@@ -139,12 +139,14 @@ extension Central {
     }
 
     /// A sensor that was let go and is wanted again; if it is paired now, its bond stays.
-    private func begin(anew link: WatchedLink) {
-        watch(link.address, link.service, link.characteristic, isTemporary: link.isTemporary)
-        links[link.address]?.agent = link.agent
-        links[link.address]?.inspection = link.inspection
-        links[link.address]?.isBondUnwanted = link.isBondUnwanted
-        links[link.address]?.soughtSince = clock.now()
+    private func begin(anew old: WatchedLink) {
+        let link = watch(
+            old.address, old.service, old.characteristic, isTemporary: old.isTemporary)
+        link.agent = old.agent
+        link.bondMadeBy = old.bondMadeBy
+        link.isBondUnwanted = old.isBondUnwanted
+        link.soughtSince = clock.now()
+        handInspections(of: old, to: link)
     }
 
     private func releaseSlot(of link: WatchedLink) {

@@ -17,15 +17,13 @@ extension Central {
             || link.machine.reason == .error(.auth)
     }
 
-    func beginBonding(_ address: String, _ agent: PairingAgent) {
-        guard let link = links[address] else { return }
+    func beginBonding(_ number: Int, _ agent: PairingAgent) {
+        guard let link = link(of: number) else { return }
         // The person takes their time; the link must not give up meanwhile.
-        let number = link.inspection
-        link.agent = PairingAgent(address: address) { [weak self] question in
-            await self?.open(question, of: address, number)
+        link.agent = PairingAgent(address: link.address) { [weak self] question in
+            await self?.open(question, of: number)
             let answer = await agent.answer(question)
-            await self?.closeQuestion(of: number)
-            if answer == .no { await self?.decline(address) }
+            await self?.close(answer, of: number)
             return answer
         }
         link.bondFault = nil
@@ -35,8 +33,9 @@ extension Central {
         link.isBondUnwanted = false
     }
 
-    func endBonding(_ address: String, within limit: Duration) async {
-        let link = links[renames[address] ?? address]
+    /// Ends what ``beginBonding(_:_:)`` began for a sensor that had this address then.
+    func endBonding(_ number: Int, of address: String, within limit: Duration) async {
+        let link = link(of: number)
         link?.agent = nil
         // Bonding may have revealed another address, which has a window of its own.
         for one in Set([address, link?.address ?? address]) {
@@ -44,21 +43,17 @@ extension Central {
         }
     }
 
-    private func open(_ question: PairingQuestion, of address: String, _ number: Int) {
-        inspectionTimes[number]?.open(question, at: clock.now())
-        extendBonding(address)
+    private func open(_ question: PairingQuestion, of number: Int) {
+        underWay[number]?.time.open(question, at: clock.now())
+        if let link = link(of: number) { extendBonding(link) }
     }
 
-    private func closeQuestion(of number: Int) {
-        inspectionTimes[number]?.close(at: clock.now())
+    private func close(_ answer: PairingAnswer, of number: Int) {
+        underWay[number]?.time.close(at: clock.now())
+        if answer == .no { link(of: number)?.isDeclined = true }
     }
 
-    private func decline(_ address: String) {
-        links[renames[address] ?? address]?.isDeclined = true
-    }
-
-    private func extendBonding(_ address: String) {
-        guard let link = links[renames[address] ?? address] else { return }
+    private func extendBonding(_ link: WatchedLink) {
         handle(.bonding, link)
         settle()
     }
@@ -203,7 +198,7 @@ extension Central {
     ) async -> BlueZErrorClass? {
         guard !link.hasTriedBond else { return .auth }
         link.hasTriedBond = true
-        extendBonding(link.address)
+        extendBonding(link)
         link.isPairPending = true
         defer { link.isPairPending = false }
         do throws(DBusFault) {

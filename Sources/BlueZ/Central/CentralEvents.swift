@@ -281,7 +281,7 @@ extension Central {
     private func noteBond(of device: Device) {
         guard device.isPaired, let link = links.values.first(where: { $0.device == device.path }),
             devices[link.address]?[device.path]?.isPaired == false,
-            inspectionTimes[link.inspection] != nil
+            underWay[link.inspection] != nil
         else { return }
         link.bondMadeBy = link.inspection
     }
@@ -300,8 +300,6 @@ extension Central {
         links[old] = nil
         let other = links.updateValue(link, forKey: device.address)
         link.address = device.address
-        if renames.count >= 64 { renames = [:] }
-        renames[old] = device.address
         mailbox.post([.renamed(from: old, to: device.address)])
         guard let other else { return }
         // It was watched by its identity address already. The link that is up goes on: a person may wait for it, and its
@@ -310,6 +308,7 @@ extension Central {
             watch(
                 device.address, other.service, other.characteristic,
                 isTemporary: other.isTemporary)
+            handInspections(of: other, to: link)
         }
         handle(.release, other)
         tell(link)

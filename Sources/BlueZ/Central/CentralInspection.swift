@@ -34,53 +34,43 @@ extension Central {
         agent: PairingAgent? = nil, since begun: Uptime? = nil, deadline: Duration? = nil
     ) async throws(InspectionFault) -> Inspection {
         let address = address.uppercased()
-        watch(address, service, characteristic, isTemporary: true)
-        inspections += 1
-        let number = inspections
         let begun = begun ?? clock.now()
-        inspectionTimes[number] = InspectionTime(begun: begun, limit: deadline)
-        defer { inspectionTimes[number] = nil }
-        if let link = links[address] {
-            link.inspection = number
-            link.reasons = []
-            link.cacheFailures = 0
-            link.soughtSince = clock.now()
-            link.hadPrivateAddress = false
-            handle(.awaited, link)
-        }
+        let number = begin(
+            watch(address, service, characteristic, isTemporary: true),
+            InspectionTime(begun: begun, limit: deadline))
+        defer { underWay[number] = nil }
         defer {
             Task { [clock] in
                 await clock.sleep(Self.inspectLinger)
-                self.letGo(self.renames[address] ?? address, ifLastInspection: number)
+                self.letGo(afterInspection: number)
             }
         }
-        if let agent { beginBonding(address, agent) }
-        await awaitStream(of: address, since: begun, number)
+        if let agent { beginBonding(number, agent) }
+        await awaitStream(since: begun, number)
         seek(number, false)
-        // A bond gives it another address.
-        let known = renames[address] ?? address
-        guard let link = links[known], link.machine.isStreaming, let client,
-            let path = link.device, let device = devices[known]?[path],
+        guard let link = link(of: number), link.machine.isStreaming, let client,
+            let path = link.device, let device = devices[link.address]?[path],
             !(link.hadPrivateAddress && device.hasPrivateAddress)
         else {
-            let fault = fault(of: known, since: begun, number)
+            let fault = fault(since: begun, number)
             // Nothing of a failed attempt stays: no link, and no bond that it has made.
-            if let link = links[known] {
+            if let link = link(of: number) {
                 await cancelBonding(link, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
             if agent != nil {
                 await endBonding(
-                    address, within: timeLeft(number, atMost: InspectionTime.reserve))
+                    number, of: address, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
-            if let bond = bond(of: known, madeBy: number) {
+            if let bond = bond(madeBy: number) {
                 await removeBond(
                     bond, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
-            letGo(known, ifLastInspection: number)
+            letGo(afterInspection: number)
             throw fault
         }
         if agent != nil {
-            await endBonding(address, within: timeLeft(number, atMost: Self.readPatience))
+            await endBonding(
+                number, of: address, within: timeLeft(number, atMost: Self.readPatience))
         }
         let present = await client.characteristics(ofDevice: path)
         var values: [String: Result<[UInt8], DBusFault>] = [:]
@@ -99,21 +89,35 @@ extension Central {
             }
         }
         return Inspection(
-            sighting: sighting(of: device), batteryPercent: devices[known]?[path]?.batteryPercent,
-            values: values, bond: bond(of: known, madeBy: number),
-            end: inspectionTimes[number]?.end ?? clock.now())
+            sighting: sighting(of: device),
+            batteryPercent: devices[link.address]?[path]?.batteryPercent,
+            values: values, bond: bond(madeBy: number),
+            end: underWay[number]?.time.end ?? clock.now())
+    }
+
+    /// Begins an inspection of a link, and returns its number.
+    private func begin(_ link: WatchedLink, _ time: InspectionTime) -> Int {
+        inspections += 1
+        underWay[inspections] = InspectionUnderWay(time: time, link: link)
+        link.inspection = inspections
+        link.reasons = []
+        link.cacheFailures = 0
+        link.soughtSince = clock.now()
+        link.hadPrivateAddress = false
+        handle(.awaited, link)
+        return inspections
     }
 
     private func timeLeft(_ number: Int, atMost own: Duration) -> Duration {
-        inspectionTimes[number]?.left(at: clock.now(), atMost: own) ?? own
+        underWay[number]?.time.left(at: clock.now(), atMost: own) ?? own
     }
 
     /// The device with the bond that an inspection has made, if it has made one.
-    private func bond(of address: String, madeBy number: Int) -> Device? {
-        guard let link = links[address], link.bondMadeBy == number, isPaired(link) else {
+    private func bond(madeBy number: Int) -> Device? {
+        guard let link = link(of: number), link.bondMadeBy == number, isPaired(link) else {
             return nil
         }
-        return link.device.flatMap { devices[address]?[$0] }
+        return link.device.flatMap { devices[link.address]?[$0] }
     }
 
     /// A call that is not answered in time is carried out all the same, later.
@@ -150,16 +154,15 @@ extension Central {
         name: "org.bluez.Error.DoesNotExist", text: "no such characteristic")
 
     /// Ends the link of a sensor that is neither recorded nor inspected by now.
-    private func letGo(_ address: String, ifLastInspection number: Int) {
-        guard let link = links[address], link.isTemporary, link.inspection == number else { return }
-        unwatch(address: address)
+    private func letGo(afterInspection number: Int) {
+        guard let link = links.values.first(where: { $0.inspection == number }), link.isTemporary
+        else { return }
+        unwatch(address: link.address)
     }
 
-    private func awaitStream(of address: String, since begun: Uptime, _ number: Int) async {
-        while let time = inspectionTimes[number], clock.now() < time.searchEnd, !Task.isCancelled {
-            guard let link = links[renames[address] ?? address], !link.machine.isStreaming else {
-                return
-            }
+    private func awaitStream(since begun: Uptime, _ number: Int) async {
+        while let time = underWay[number]?.time, clock.now() < time.searchEnd, !Task.isCancelled {
+            guard let link = link(of: number), !link.machine.isStreaming else { return }
             // A refusal does not get better by waiting.
             if link.isDeclined { return }
             if link.bondFault != nil, !link.machine.hasLink { return }
@@ -206,10 +209,8 @@ extension Central {
         !link.reasons.isDisjoint(with: [.error(.auth), .error(.permission)])
     }
 
-    private func fault(
-        of address: String, since begun: Uptime, _ number: Int
-    ) -> InspectionFault {
-        guard let link = links[address] else { return .notHeard }
+    private func fault(since begun: Uptime, _ number: Int) -> InspectionFault {
+        guard let link = link(of: number) else { return .notHeard }
         if link.isDeclined { return .bondRefused(Self.declined) }
         if link.hadPrivateAddress, link.bondFault != nil { return .addressChanges }
         if link.hadPrivateAddress, link.machine.isStreaming { return .noIdentity }
@@ -222,7 +223,7 @@ extension Central {
         }
         if reasons.contains(.error(.taken)) { return .taken }
         if reasons.contains(.error(.classic)) { return .classic }
-        let isOver = inspectionTimes[number].map { clock.now() >= $0.searchEnd } ?? true
+        let isOver = underWay[number].map { clock.now() >= $0.time.searchEnd } ?? true
         if isOver, link.isPairPending { return .tooSlow }
         if wantsBond(link) { return .wantsBond }
         if reasons.contains(.error(.slots)) { return .adapterFull }
@@ -232,7 +233,7 @@ extension Central {
         if reasons.contains(.subscribeTimeout) {
             return link.agent == nil ? .wantsBond : .unanswered
         }
-        let wasHeard = (devices[address] ?? [:]).keys.contains {
+        let wasHeard = (devices[link.address] ?? [:]).keys.contains {
             heardAt[$0].map { $0 >= begun - Self.heardFor } ?? false
         }
         // Also where others had the radio all the time.

@@ -149,6 +149,38 @@ struct CentralFieldTests {
         await stage.end()
     }
 
+    /// It was said not to advertise, within milliseconds, and the gateway went on looking for it.
+    @Test("a strap that was forgotten is paired again by its changing address, and else looked for")
+    func pairedAgainByItsChangingAddress() async throws {
+        let stage = try await Stage(
+            straps: [Self.rotating],
+            each: {
+                $0.identity = Self.identity
+                $0.security = .encrypted
+            })
+        await stage.start()
+        #expect(await stage.hearsRadio())
+        for _ in 0..<2 {
+            let inspection = try await inspect(
+                stage, Self.rotating, agent: Self.agent(of: Self.rotating))
+            #expect(inspection.sighting.address == Self.identity)
+            await stage.central.forget(address: Self.identity)
+        }
+        await stage.bluez.setOnAir(Self.rotating, false)
+        let begun = ContinuousClock.now
+        await #expect(throws: InspectionFault.self) {
+            _ = try await stage.central.inspect(
+                address: Self.rotating, service: Stage.service,
+                characteristic: Stage.measurement, reading: [], deadline: .seconds(2))
+        }
+        #expect(ContinuousClock.now - begun > .milliseconds(900), "it was looked for")
+        while await !stage.central.snapshots().isEmpty {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(await stage.bluez.wait { !$0.isDiscovering })
+        await stage.end()
+    }
+
     /// It was told as not heard, and its new bond stayed.
     @Test(
         "a watched strap that is inspected by its changing address is found, and watched as before",
