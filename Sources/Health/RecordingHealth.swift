@@ -23,10 +23,7 @@ public struct RecordingHealth: Sendable {
     ) async -> (snapshot: HealthSnapshot, counts: HealthHistory.Counts) {
         var snapshot = HealthSnapshot()
         snapshot.clockDoubt = queue.clock.doubt(reading)
-        snapshot.radio = HealthSnapshot.Radio(await recorder.radio)
-        if let since = await recorder.hungSince {
-            snapshot.radio = .daemonHung(for: reading.uptime - since)
-        }
+        snapshot.radio = HealthSnapshot.Radio(await recorder.radio, at: reading.uptime)
         let links = await central.snapshots()
         snapshot.adapters = await central.adapterSnapshots().map {
             HealthSnapshot.Adapter($0, links: links, at: reading.uptime)
@@ -142,12 +139,13 @@ extension HealthHistory.Counts {
 }
 
 extension HealthSnapshot.Radio {
-    fileprivate init(_ radio: Recorder.Radio) {
+    fileprivate init(_ radio: Recorder.Radio, at uptime: Uptime) {
         switch radio {
         case .unknown: self = .unknown
         case .ready: self = .ready
         case .noBus: self = .noBus
         case .noDaemon: self = .noDaemon
+        case .hung(let since): self = .daemonHung(for: uptime - since)
         case .refused(let fault):
             self =
                 fault.name == DBusFault.accessDenied

@@ -6,6 +6,7 @@ extension Recorder {
     public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
+        if let hungSince { return .hung(since: hungSince) }
         if let refusal { return .refused(refusal) }
         if !isDaemonPresent { return .noDaemon }
         if adaptersPowered.isEmpty { return .noAdapter }

@@ -11,6 +11,8 @@ public actor Recorder {
         /// Nothing was told yet.
         case unknown
         case ready, noBus, noDaemon, noAdapter, poweredOff
+        /// bluetoothd is on the bus and has not answered since then.
+        case hung(since: Uptime)
         /// bluetoothd is there, and it or the bus refuses the gateway with this error.
         case refused(DBusFault)
     }

@@ -66,4 +66,30 @@ import Testing
         #expect(try await queue.balance().stored == 6)
         try await queue.close()
     }
+
+    /// `status` knew of the hang, and `pair` and `scan` said that bluetoothd is not running, or blamed the strap.
+    @Test func aBluetoothdThatHangsIsNeitherAbsentNorReady() async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(
+            path: "recorder-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let clock = HandClock()
+        let queue = try SampleQueue(
+            path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
+        let recorder = Recorder(
+            queue: queue,
+            central: Central(settings: CentralSettings(service: HeartRateService.service)),
+            clock: clock, policy: .clinical, needsContact: true,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let began = Uptime.zero + .seconds(60)
+        await recorder.take([.bus(isPresent: true), .daemonHung(since: began)])
+        #expect(await recorder.radio == .hung(since: began), "when the gateway came")
+        await recorder.take([
+            .daemonHung(since: nil), .daemon(isPresent: true), .daemonHung(since: began),
+        ])
+        #expect(await recorder.radio == .hung(since: began))
+        await recorder.take([.daemonHung(since: nil)])
+        #expect(await recorder.radio == .noAdapter)
+        try await queue.close()
+    }
 }

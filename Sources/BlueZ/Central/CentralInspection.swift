@@ -217,7 +217,7 @@ extension Central {
         if let fault = link.bondFault { return .bondRefused(fault) }
         let reasons = link.reasons
         if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state)
-            || reasons.contains(.error(.denied))
+            || reasons.contains(.error(.denied)) || pulse.hungSince != nil
         {
             return .noRadio
         }
@@ -311,6 +311,6 @@ public enum InspectionFault: Error, Sendable, Hashable {
     case tooSlow
     /// The adapter carries no further link.
     case adapterFull
-    /// bluetoothd or the adapter went away meanwhile.
+    /// bluetoothd or the adapter went away meanwhile, or bluetoothd hangs.
     case noRadio
 }

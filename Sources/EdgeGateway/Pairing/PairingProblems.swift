@@ -109,7 +109,7 @@ extension InspectionFault {
                 )
             case .noRadio:
                 (
-                    .radioLost, "bluetoothd or the adapter went away",
+                    .radioLost, "bluetoothd or the adapter went away or does not answer",
                     "see edge-gateway status, then try again"
                 )
             }

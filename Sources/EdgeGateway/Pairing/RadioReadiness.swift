@@ -1,4 +1,5 @@
 import Basics
+import Health
 import Recording
 
 /// Whether there is a radio to scan and pair with.
@@ -29,6 +30,10 @@ struct RadioReadiness: Sendable {
             throw ProblemReport(
                 code: .bluetoothdAbsent, message: "bluetoothd is not running",
                 advice: "systemctl start bluetooth")
+        case .hung:
+            let item = HealthName.bluetoothdHung
+            throw ProblemReport(
+                code: .bluetoothdHung, message: item.meaning, advice: item.remedy)
         case .refused:
             throw ProblemReport(
                 code: .bluetoothdRefuses,

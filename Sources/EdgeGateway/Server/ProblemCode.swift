@@ -29,6 +29,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     // The radio and the sensor.
     case busAbsent = "bus-absent"
     case bluetoothdAbsent = "bluetoothd-absent"
+    case bluetoothdHung = "bluetoothd-hung"
     case bluetoothdRefuses = "bluetoothd-refuses"
     case noAdapter = "no-adapter"
     case radioOff = "radio-off"
@@ -116,8 +117,9 @@ enum ProblemCode: String, CaseIterable, Sendable {
         case .headersTooLarge: .requestHeaderFieldsTooLarge
         case .internalFault: .internalServerError
         case .tooManyViewers: .serviceUnavailable
-        case .busAbsent, .bluetoothdAbsent, .bluetoothdRefuses, .noAdapter, .radioOff, .radioLost,
-            .adapterFull, .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering,
+        case .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .bluetoothdRefuses, .noAdapter,
+            .radioOff, .radioLost, .adapterFull, .sensorNotHeard, .sensorNotReached, .sensorRefuses,
+            .sensorNotAnswering,
             .sensorTaken, .sensorIsClassic, .noHeartRate,
             .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseDevice,
             .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,

@@ -1,5 +1,6 @@
 import Foundation
 import GATTHeartRate
+import Health
 import Logging
 import OfflineQueue
 import Recording
@@ -150,6 +151,22 @@ import Testing
             await bus.stop()
             try FileManager.default.removeItem(at: directory)
         }
+    }
+
+    /// It was said that the strap does not advertise, or that bluetoothd is not running.
+    @Test func aBluetoothdThatHangsIsNamedToWhoeverPairsOrScans() async throws {
+        let place = try await Place()
+        let recorder = place.gateway.recorder
+        try await place.gateway.pairing.radio.wait()
+        await recorder.take([.daemonHung(since: .zero)])
+        let problem = await #expect(throws: ProblemReport.self) {
+            try await place.gateway.pairing.radio.wait()
+        }
+        #expect(problem?.code == HealthName.bluetoothdHung.rawValue)
+        #expect(problem?.advice == HealthName.bluetoothdHung.remedy)
+        await recorder.take([.daemonHung(since: nil)])
+        try await place.gateway.pairing.radio.wait()
+        try await place.end()
     }
 
     @Test func aStrapThatNobodyTouchesMeanwhileIsPaired() async throws {
