@@ -28,8 +28,8 @@ public actor BlueZClient {
 
     private let mailbox = Mailbox<BlueZEvent>(capacity: eventsMax)
     private var owner: String?
-    /// It was told that bluetoothd, which is on the bus, does not show its objects.
-    private var isTroubleTold = false
+    /// It has not been told yet whether bluetoothd is there, or was told that it does not show its objects.
+    private var isUnsettled = true
     private var snapshotArrival: UInt64 = 0
     private var lostSeen: UInt64 = 0
     private var pump: Task<Void, Never>?
@@ -66,7 +66,7 @@ public actor BlueZClient {
         connection.catchUp(number: number)
     }
 
-    /// Subscribes, reads the object tree if bluetoothd runs, and begins to deliver events.
+    /// Subscribes and begins to deliver events: first whether bluetoothd runs, and its objects.
     public func start() async throws(DBusFault) {
         let rules = [
             "type='signal',sender='org.bluez',path_namespace='/org/bluez'",
@@ -75,9 +75,10 @@ public actor BlueZClient {
         ]
         gather(for: .aFirstFrame)
         for rule in rules { try await connection.addMatch(rule) }
-        await meetOwner(try await connection.owner(of: Names.service))
+        let first = try await connection.owner(of: Names.service)
         let incoming = connection.incoming()
         pump = Task(executorPreference: tasks) { [weak self, mailbox] in
+            await self?.meetOwner(first)
             for await batch in incoming {
                 guard let self else { return }
                 await self.handle(batch)
@@ -166,14 +167,14 @@ public actor BlueZClient {
             agents = [:]
             let removed = tree.replace(with: nil, arrival: 0)
             mailbox.post(removed + [.daemonGone(generation: generation)])
-        } else if new == nil, isTroubleTold {
+        } else if new == nil, isUnsettled {
             mailbox.post([.daemonGone(generation: generation)])
         }
         retry?.cancel()
-        isTroubleTold = isTroubleTold && new != nil
+        isUnsettled = isUnsettled && new != nil
         guard let new else { return }
         var pause = Self.resyncPause
-        for attempt in 1...Self.resyncAttemptsMax {
+        for _ in 1...Self.resyncAttemptsMax {
             do throws(DBusFault) {
                 let answer = try await connection.request(
                     DBusMessage(
@@ -183,10 +184,11 @@ public actor BlueZClient {
                 let isNewcomer = owner == nil
                 owner = new
                 snapshotArrival = answer.arrival
-                isTroubleTold = false
+                let isNews = isNewcomer || isUnsettled
+                isUnsettled = false
                 if isNewcomer { generation += 1 }
                 let events = tree.replace(with: answer.body.first, arrival: answer.arrival)
-                mailbox.post(events + (isNewcomer ? [.daemonBack(generation: generation)] : []))
+                mailbox.post(events + (isNews ? [.daemonBack(generation: generation)] : []))
                 return
             } catch {
                 // A daemon that has left again, or a bus, has its own news waiting for us.
@@ -196,9 +198,9 @@ public actor BlueZClient {
                     tell(.daemonRefused(error))
                     break
                 }
-                await clock.sleep(Self.resyncPause)
                 // It hangs.
-                if attempt == Self.resyncAttemptsMax { tell(.daemonSilent) }
+                tell(.daemonSilent)
+                await clock.sleep(Self.resyncPause)
             }
         }
         // Nothing else would tell when it goes on.
@@ -209,7 +211,7 @@ public actor BlueZClient {
     }
 
     private func tell(_ trouble: BlueZEvent) {
-        isTroubleTold = true
+        isUnsettled = true
         mailbox.post([trouble])
     }
 

@@ -1,12 +1,20 @@
+import Basics
 import BlueZ
 
 /// How it is.
 extension Recorder {
+    /// How long bluetoothd may take to answer when the gateway comes, before it counts as one that hangs.
+    private static let answerPatience = Duration.seconds(5)
+
     /// The abilities of the radio now.
     public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
         if let hungSince { return .hung(since: hungSince) }
+        if let awaitedSince {
+            return clock.read().uptime - awaitedSince < Self.answerPatience
+                ? .unknown : .hung(since: awaitedSince)
+        }
         if let refusal { return .refused(refusal) }
         if !isDaemonPresent { return .noDaemon }
         if adaptersPowered.isEmpty { return .noAdapter }

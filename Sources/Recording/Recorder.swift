@@ -52,6 +52,8 @@ public actor Recorder {
     private var catchUps = CatchUpWaiters()
     var isBusPresent: Bool?
     var isDaemonPresent = false
+    /// Since when the bus is there, while nothing was told of bluetoothd.
+    var awaitedSince: Uptime?
     /// The answer of bluetoothd or the bus in place of its objects.
     var refusal: DBusFault?
     var adaptersPowered: [String: Bool] = [:]
@@ -96,12 +98,14 @@ public actor Recorder {
             case .bus(let isPresent):
                 isBusPresent = isPresent
                 if !isPresent { loseDaemon() }
+                awaitedSince = isPresent ? now.uptime : nil
             case .caughtUp(let number):
                 await append(arrivals)
                 arrivals = []
                 catchUps.answer(number)
             case .daemon(let isPresent):
                 isDaemonPresent = isPresent
+                awaitedSince = nil
                 refusal = nil
                 if !isPresent { loseDaemon() }
                 if !isStopping {
@@ -115,6 +119,7 @@ public actor Recorder {
                 noteAlive(since: asked, at: uptime)
             case .daemonRefused(let fault):
                 refusal = fault
+                awaitedSince = nil
                 logger.error("bluetoothd does not let the gateway in: \(fault.name)")
             case .renamed(let old, let new):
                 await append(arrivals)

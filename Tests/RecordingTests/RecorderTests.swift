@@ -90,6 +90,15 @@ import Testing
         #expect(await recorder.radio == .hung(since: began))
         await recorder.take([.daemonHung(since: nil)])
         #expect(await recorder.radio == .noAdapter)
+        await recorder.take([.bus(isPresent: false)])
+        #expect(await recorder.radio == .noBus)
+        // The clock of the test is at 100 s.
+        await recorder.take([.bus(isPresent: true)])
+        #expect(await recorder.radio == .unknown, "it may answer in a moment")
+        clock.set(106)
+        #expect(await recorder.radio == .hung(since: .zero + .seconds(100)))
+        await recorder.take([.daemon(isPresent: false)])
+        #expect(await recorder.radio == .noDaemon)
         try await queue.close()
     }
 }

@@ -63,7 +63,7 @@ extension Central {
     public func catchUp() -> UInt32? {
         guard isRunning else { return nil }
         let number = caughtUp.nextNumber()
-        if let client {
+        if let client, daemon.isKnown {
             client.catchUp(number: number)
         } else {
             mailbox.post([.caughtUp(number: number)])

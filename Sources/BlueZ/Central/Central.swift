@@ -100,20 +100,21 @@ public actor Central {
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
                 let connection = try await connect()
-                daemon.connect(at: clock.now())
-                let client = BlueZClient(
-                    connection: connection, generation: generation, clock: clock,
-                    tasks: settings.tasks)
-                try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
-                if isStopping { return await finish(client) }
+                if isStopping {
+                    connection.close()
+                    break
+                }
+                try await serve(
+                    BlueZClient(
+                        connection: connection, generation: generation, clock: clock,
+                        tasks: settings.tasks))
                 backoff.reset()
-                await serve(client)
-                generation = await client.generation
             } catch {
                 count(error)
-                mailbox.post([.bus(isPresent: false)])
             }
+            // All that came has been handed over, and a connection that has ended answers no question any more.
+            mailbox.post([.caughtUp(number: caughtUp.lastNumber), .bus(isPresent: false)])
             guard !isStopping, !Task.isCancelled else { break }
             let length = backoff.next()
             let pause = Task { [clock] in await clock.sleep(length) }
@@ -124,7 +125,9 @@ public actor Central {
                 pause.cancel()
             }
         }
-        await finish(nil)
+        alarm?.cancel()
+        isRunning = false
+        mailbox.finish()
     }
 
     /// Frames are handed over sooner, which costs more, while a screen shows rates.
@@ -133,15 +136,15 @@ public actor Central {
         settleAudience()
     }
 
-    private func finish(_ client: BlueZClient?) async {
-        await client?.close()
-        alarm?.cancel()
-        isRunning = false
-        mailbox.finish()
-    }
-
-    private func serve(_ client: BlueZClient) async {
+    /// Works over one connection until it ends. `stop` closes it, whatever is being waited for.
+    private func serve(_ client: BlueZClient) async throws(DBusFault) {
         self.client = client
+        daemon.connect(at: clock.now())
+        defer {
+            self.client = nil
+            loseDaemon()
+        }
+        try await client.start()
         gatheringFor = .aFirstFrame
         settleAudience()
         mailbox.post([.bus(isPresent: true)])
@@ -150,10 +153,7 @@ public actor Central {
         } onCancel: {
             Task { await client.close() }
         }
-        self.client = nil
-        loseDaemon()
-        // All that came has been handed over, and this connection answers no question any more.
-        mailbox.post([.caughtUp(number: caughtUp.lastNumber), .bus(isPresent: false)])
+        generation = await client.generation
     }
 
     /// Watches a sensor: connects to it and subscribes, as long as it is watched.

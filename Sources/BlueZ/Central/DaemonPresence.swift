@@ -10,12 +10,14 @@ struct DaemonPresence: Sendable {
     private(set) var asksAgainAt: Uptime?
     /// bluetoothd took its time for its first answer: it may have stood still before, while frames came.
     private(set) var mayHaveHung = false
+    /// Whether it is there is known since the gateway has connected to the bus. Nothing has come from it before.
+    private(set) var isKnown = false
     /// It has not told what objects it has.
     private var isSilent = false
     private var connectedAt = Uptime.zero
 
     /// The gateway has connected to the bus.
-    mutating func connect(at now: Uptime) { connectedAt = now }
+    mutating func connect(at now: Uptime) { (connectedAt, isKnown) = (now, false) }
 
     /// bluetoothd does not tell what it has.
     mutating func noteSilence(at now: Uptime) -> [CentralEvent] {
@@ -27,6 +29,7 @@ struct DaemonPresence: Sendable {
     /// It refuses to tell what it has.
     mutating func noteRefusal(_ fault: DBusFault) -> [CentralEvent] {
         let events = endSilence()
+        isKnown = true
         guard !isPresent, fault != refusal else { return events }
         refusal = fault
         return events + [.daemonRefused(fault)]
@@ -36,7 +39,7 @@ struct DaemonPresence: Sendable {
     mutating func gain(at now: Uptime) -> [CentralEvent] {
         // A refusal is an answer.
         mayHaveHung = refusal == nil && now - connectedAt > Central.firstAnswerMax
-        isPresent = true
+        (isPresent, isKnown) = (true, true)
         endRefusal()
         return endSilence() + [.daemon(isPresent: true)]
     }
@@ -64,13 +67,13 @@ struct DaemonPresence: Sendable {
         return isSilent ? [.daemonHung(since: nil)] : []
     }
 
-    /// It has left; false if it was neither there nor refused.
+    /// It has left, or was not there when the gateway came; false if that is known.
     mutating func lose() -> Bool {
         defer {
-            isPresent = false
+            (isPresent, isKnown) = (false, true)
             endRefusal()
         }
-        return isPresent || refusal != nil
+        return isPresent || refusal != nil || !isKnown
     }
 
     private mutating func endRefusal() { (refusal, asksAgainAt) = (nil, nil) }

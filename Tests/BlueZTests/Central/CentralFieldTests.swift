@@ -388,6 +388,34 @@ struct CentralFieldTests {
         await stage.end()
     }
 
+    /// It was told after 66 s, and a stop took as long: systemd killed the gateway meanwhile.
+    @Test("a bluetoothd that hangs when the gateway comes is told of, and holds up no stop")
+    func hangsFromTheBeginning() async throws {
+        let stage = try await Stage()
+        await stage.bluez.setFrozen(true)
+        await stage.start()
+        #expect(await stage.until { $0.contains(.bus(isPresent: true)) })
+        #expect(
+            await stage.until(atMost: .seconds(40)) {
+                $0.contains { if case .daemonHung(.some) = $0 { true } else { false } }
+            })
+        await #expect(!stage.events.contains(.daemon(isPresent: false)))
+        let begun = ContinuousClock.now
+        await stage.end()
+        #expect(ContinuousClock.now - begun < .seconds(10))
+    }
+
+    @Test("a bluetoothd that is not there when the gateway comes is told as absent")
+    func absentFromTheBeginning() async throws {
+        let stage = try await Stage()
+        try await stage.bluez.setDaemon(running: false)
+        await stage.start()
+        #expect(await stage.until { $0.contains(.daemon(isPresent: false)) })
+        try await stage.bluez.setDaemon(running: true)
+        #expect(await stage.until { $0.contains(.daemon(isPresent: true)) })
+        await stage.end()
+    }
+
     /// A gateway that started while bluetoothd hung got frames of the run before it, and took their arrival for the time
     /// at which they were sent.
     @Test(
