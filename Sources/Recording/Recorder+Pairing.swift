@@ -28,21 +28,31 @@ extension Recorder {
         heard[address]?.frames.first { $0.uptime >= begun }.map { max(begun, $0.linked ?? begun) }
     }
 
-    /// The last measurement with a rate that a heart can have: the proof of life.
-    public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
-        measurements(of: address).first {
+    /// The last measurement since `begun` with a rate that a heart can have: the proof of life.
+    public func firstMeasurement(
+        of address: String, pairedSince begun: Uptime
+    ) -> HeartRateMeasurement? {
+        measurements(of: address, since: begun).first {
             Plausibility.judge($0).isDisjoint(with: .withoutRate)
         }
     }
 
-    /// The last measurement, whatever its rate.
-    public func lastMeasurement(of address: String) -> HeartRateMeasurement? {
-        measurements(of: address).first { _ in true }
+    /// The last measurement since `begun`, whatever its rate.
+    public func lastMeasurement(
+        of address: String, pairedSince begun: Uptime
+    ) -> HeartRateMeasurement? {
+        measurements(of: address, since: begun).first { _ in true }
     }
 
-    private func measurements(of address: String) -> some Sequence<HeartRateMeasurement> {
-        [sessions[address]?.latest].compactMap { $0 }
-            + (heard[address]?.frames ?? []).reversed().compactMap {
+    private func measurements(
+        of address: String, since begun: Uptime
+    ) -> some Sequence<HeartRateMeasurement> {
+        let recorded = sessions[address]?.latestMeasured.flatMap {
+            $0.at >= begun ? $0.measurement : nil
+        }
+        let frames = (heard[address]?.frames ?? []).filter { $0.uptime >= begun }
+        return [recorded].compactMap { $0 }
+            + frames.reversed().compactMap {
                 try? HeartRateMeasurement(frame: $0.bytes, policy: policy)
             }
     }

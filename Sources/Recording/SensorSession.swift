@@ -25,7 +25,9 @@ public struct SensorSession: Sendable {
     private let needsContact: Bool
 
     /// The last measurement.
-    public private(set) var latest: HeartRateMeasurement?
+    public var latest: HeartRateMeasurement? { latestMeasured?.measurement }
+    /// The same, and when it was sent.
+    private(set) var latestMeasured: (measurement: HeartRateMeasurement, at: Uptime)?
     /// Its heart rate, bpm; nil if it has none that a heart can have.
     public var latestRate: Int? {
         latest.flatMap {
@@ -201,7 +203,7 @@ public struct SensorSession: Sendable {
         linkHasFrame = true
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
-            latest = measurement
+            latestMeasured = (measurement, uptime)
             note(energy: measurement.energyKilojoules)
             _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime.microseconds)
             var plausibility = judge.judge(measurement, at: uptime.microseconds)

@@ -550,12 +550,29 @@ private final class Flag: Sendable {
             ])
         }
         await take(255, at: 101)
-        #expect(await stage.recorder.firstMeasurement(of: band) == nil)
-        #expect(await stage.recorder.lastMeasurement(of: band)?.bpm == 255)
+        #expect(await stage.recorder.firstMeasurement(of: band, pairedSince: .zero) == nil)
+        #expect(await stage.recorder.lastMeasurement(of: band, pairedSince: .zero)?.bpm == 255)
         await take(71, at: 102)
         await take(255, at: 103)
-        #expect(await stage.recorder.firstMeasurement(of: band)?.bpm == 71)
+        #expect(await stage.recorder.firstMeasurement(of: band, pairedSince: .zero)?.bpm == 71)
         await stage.recorder.abandonPairing(band)
+        try await stage.end()
+    }
+
+    /// `pair` told the rate of somebody who had worn the strap an hour before as its first heartbeat.
+    @Test func aRateFromBeforeThePairingIsNoFirstHeartbeat() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        await stage.recorder.finish()
+        func first(since second: Double) async -> UInt16? {
+            await stage.recorder.firstMeasurement(
+                of: Self.address, pairedSince: .zero + .seconds(second))?.bpm
+        }
+        #expect(await first(since: 101) != nil)
+        #expect(await first(since: 3_600) == nil)
+        let last = await stage.recorder.lastMeasurement(
+            of: Self.address, pairedSince: .zero + .seconds(3_600))
+        #expect(last == nil)
         try await stage.end()
     }
 
@@ -571,9 +588,9 @@ private final class Flag: Sendable {
                     address: first, bytes: [0, 60], uptime: .zero + .seconds(101))),
             .renamed(from: first, to: identity),
         ])
-        #expect(await stage.recorder.firstMeasurement(of: identity)?.bpm == 60)
+        #expect(await stage.recorder.firstMeasurement(of: identity, pairedSince: .zero)?.bpm == 60)
         await stage.recorder.abandonPairing(first)
-        #expect(await stage.recorder.firstMeasurement(of: identity) == nil)
+        #expect(await stage.recorder.firstMeasurement(of: identity, pairedSince: .zero) == nil)
         #expect(await stage.recorder.beginPairing(identity))
         try await stage.end()
     }

@@ -66,7 +66,8 @@ struct PairingService: Sendable {
         let known = inspection.sighting.address
         // Later its frames may wait until it is clear when they were sent.
         let (first, last) = await (
-            recorder.firstMeasurement(of: known), recorder.lastMeasurement(of: known)
+            recorder.firstMeasurement(of: known, pairedSince: begun),
+            recorder.lastMeasurement(of: known, pairedSince: begun)
         )
         let wanted: Wanted
         let sensor: Sensor
@@ -185,9 +186,11 @@ struct PairingService: Sendable {
         let deadline = min(clock.now() + Self.firstBeatTimeout, inspection.end)
         let address = inspection.sighting.address
         while clock.now() < deadline, !Task.isCancelled, await !session.isAbandoned,
-            await recorder.firstMeasurement(of: address) == nil
+            await recorder.firstMeasurement(of: address, pairedSince: begun) == nil
         {
             await clock.sleep(Self.firstBeatPause)
+            // The frames of a strap that is recorded gather.
+            await recorder.catchUp()
         }
         return inspection
     }
