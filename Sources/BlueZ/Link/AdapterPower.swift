@@ -66,10 +66,11 @@ struct AdapterPower: Sendable, Hashable {
 
     init(policy: PowerPolicy, isOwed: Bool = false) {
         self.policy = policy
-        self.isOwed = isOwed
+        // Whoever may not power on owes nothing.
+        self.isOwed = isOwed && policy != .never
     }
 
-    private var wantsOn: Bool { policy != .never && (isOwed || policy == .always) }
+    private var wantsOn: Bool { isOwed || policy == .always }
 
     mutating func handle(_ event: Event, at now: Uptime) -> Action? {
         switch event {
@@ -123,7 +124,7 @@ struct AdapterPower: Sendable, Hashable {
                     rest()
                     return nil
                 }
-                return wantsOn ? powerOn() : nil
+                return powerOn()
             case .idle, .goingOff, .goingOn: return nil
             }
         }

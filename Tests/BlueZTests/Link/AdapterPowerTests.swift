@@ -83,6 +83,17 @@ struct AdapterPowerTests {
         #expect(power.handle(.seen(isPowered: false), at: .zero) == .powerOn)
     }
 
+    /// It was told every microsecond that its time was over, at full load.
+    @Test("an adapter that an earlier run switched off is left alone under never, and not watched")
+    func neverOwed() {
+        var power = AdapterPower(policy: .never, isOwed: true)
+        #expect(!power.isOwed)
+        #expect(power.handle(.seen(isPowered: true), at: .zero) == nil)
+        #expect(power.handle(.seen(isPowered: false), at: .seconds(1)) == nil)
+        #expect(power.handle(.tick, at: .seconds(100)) == nil)
+        #expect(power.nextDeadline == nil)
+    }
+
     @Test("an adapter that another program switched off: always, never, or if it was ours")
     func policies() {
         var always = AdapterPower(policy: .always)
