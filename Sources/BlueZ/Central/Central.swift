@@ -287,7 +287,7 @@ public actor Central {
         var deadlines = adapters.values.compactMap(\.radio.nextDeadline)
         deadlines += powers.values.compactMap(\.nextDeadline)
         deadlines += links.values.compactMap { isHeld($0) ? nil : nextLook(at: $0) }
-        deadlines += links.values.compactMap { forgottenAt($0) }
+        deadlines += links.values.compactMap(\.failures.forgottenAt)
         if let asksAgainAt = daemon.asksAgainAt { deadlines.append(asksAgainAt) }
         if !pulse.isInDoubt { deadlines += adapters.values.compactMap(\.watch.nextDeadline) }
         if daemon.isPresent, daemon.asksAgainAt == nil, let next = pulse.nextDeadline {
@@ -313,7 +313,9 @@ public actor Central {
             askDaemon()
         }
         for link in links.values {
-            if forgottenAt(link).map({ $0 <= now }) ?? false { forgetFailures(of: link) }
+            if link.failures.forgottenAt.map({ $0 <= now }) ?? false {
+                forgetFailures(of: link, at: now)
+            }
             guard !isHeld(link), nextLook(at: link).map({ $0 <= now }) ?? false else { continue }
             if isSilent(link, at: now) { handle(.tick, link) }
         }

@@ -24,8 +24,7 @@ extension Central {
             link.upSince = clock.now()
             link.hasComeUp = true
             if let adapter = link.adapter { noteLink(on: adapter) }
-        case .streaming:
-            link.connectFailures = 0
+        case .streaming: break
         default:
             if let upSince = link.upSince, link.machine.reason == .linkLost {
                 noteLoss(of: link, upSince: upSince)
@@ -51,18 +50,20 @@ extension Central {
     /// Keeps what a failure says of the sensor until it streams: the attempts that follow have other reasons.
     private func noteTrouble(of link: WatchedLink, after before: LinkState) {
         if link.machine.isStreaming {
-            link.trouble = nil
+            link.failures = LinkFailures()
             return
         }
+        let now = clock.now()
         switch link.machine.reason {
-        case .error(.taken): link.trouble = .taken
-        case .error(.classic): link.trouble = .classic
+        case .error(.taken): link.failures.note(.taken, heardAt: now)
+        // bluetoothd may say so without a word of the sensor.
+        case .error(.classic): link.failures.note(.classic, heardAt: latestHeard(of: link) ?? now)
         case .error(.auth), .error(.permission), .subscribeTimeout:
             guard before == .subscribing else { return }
             // A subscription that brings a bond about is not answered where there is no agent. Of a sensor that had none
             // it may be just slow.
             let isSlow = link.machine.state == .subscribing && !link.hadBond
-            link.trouble = isPaired(link) || isSlow ? nil : .bondMissing
+            link.failures.note(isPaired(link) || isSlow ? nil : .bondMissing, heardAt: now)
         default: break
         }
     }
@@ -224,7 +225,7 @@ extension Central {
         if now - begun < settings.policy.connect {
             if kind == .transientRadio, isRefusal(of: link, by: adapter) {
                 noteFull(adapter)
-                link.connectFailures = 0
+                link.failures.excuseConnects()
                 return .slots
             }
             heardAt[device] = now
@@ -232,9 +233,7 @@ extension Central {
         guard kind == .auth || heardAt[device].map({ $0 + Self.heardFor > now }) ?? false else {
             return kind
         }
-        link.connectFailures = min(link.connectFailures + 1, 1000)
-        link.failingSince = link.failingSince ?? now
-        link.failedHeardAt = heardAt[device] ?? now
+        link.failures.noteConnect(at: now, heardAt: heardAt[device] ?? now)
         return kind
     }
 

@@ -13,7 +13,7 @@ extension Central {
     /// Whether the sensor seems to have forgotten the bond that bluetoothd still keeps.
     func isBondRefused(_ link: WatchedLink) -> Bool {
         guard isPaired(link) else { return false }
-        return link.connectFailures >= Self.connectFailuresMin
+        return link.failures.connects >= Self.connectFailuresMin
             || link.machine.reason == .error(.auth)
     }
 
@@ -83,16 +83,15 @@ extension Central {
         guard let path = link.device, let device = devices[link.address]?[path] else { return }
         // A person who pairs a sensor has put it into its pairing mode: one failure is enough, unless the link is up by
         // now. A subscription that waits for a bond ends in one that bluetoothd does not keep, once there is an agent.
-        let hasFailed = device.isPaired && link.connectFailures > 0 && !device.isConnected
+        let hasFailed = device.isPaired && link.failures.connects > 0 && !device.isConnected
         let isRefused =
             hasFailed || device.isPaired && link.machine.reason == .error(.auth)
-            || link.trouble == .bondMissing
+            || link.failures.trouble == .bondMissing
         if isRefused, !link.hasRemovedBond {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
-            link.connectFailures = 0
             // Attempts with the old bond say nothing of the new one.
+            link.failures = LinkFailures()
             link.hasRemovedBond = true
-            link.trouble = nil
             link.hasTriedBond = false
             link.reasons = []
             link.soughtSince = clock.now()

@@ -2,7 +2,7 @@ import Basics
 
 /// A bluetoothd that hangs, and sensors that are heard and cannot be connected to.
 extension Central {
-    /// How long a sensor that cannot be connected to counts as heard.
+    /// How long a sensor that cannot be connected to counts as heard, and what failures said of one is kept.
     static let unreachableFor = Duration.seconds(120)
 
     /// Silence says nothing while bluetoothd may hang, and a call made now would wait in its queue.
@@ -75,8 +75,11 @@ extension Central {
         guard !link.machine.isStreaming else { return nil }
         if link.machine.state == .suspended(.adapterFull) { return .noPlace }
         if isBondRefused(link) { return .bondRefused }
-        if isUnreachable(link), let since = link.failingSince { return .unreachable(since: since) }
-        return link.trouble ?? namesake(of: link, among: strangers).map(LinkTrouble.otherAddress)
+        if isUnreachable(link), let since = link.failures.failingSince {
+            return .unreachable(since: since)
+        }
+        return link.failures.trouble
+            ?? namesake(of: link, among: strangers).map(LinkTrouble.otherAddress)
     }
 
     /// The address of a sensor that is heard and has the name of one that is not: the same one, if its address is new
@@ -111,23 +114,21 @@ extension Central {
     }
 
     private func isFailing(_ link: WatchedLink) -> Bool {
-        link.connectFailures >= Self.connectFailuresMin && !link.machine.isStreaming
+        link.failures.connects >= Self.connectFailuresMin && !link.machine.isStreaming
     }
 
-    /// When a sensor that could not be connected to has not been heard for so long that it is simply
-    /// away.
-    func forgottenAt(_ link: WatchedLink) -> Uptime? {
-        guard isFailing(link) else { return nil }
-        return (link.failedHeardAt ?? .zero) + Self.unreachableFor
+    /// When a sensor was heard last, by whichever adapter.
+    func latestHeard(of link: WatchedLink) -> Uptime? {
+        devices[link.address]?.keys.compactMap { heardAt[$0] }.max()
     }
 
-    func forgetFailures(of link: WatchedLink) {
-        let heard = devices[link.address]?.keys.compactMap { heardAt[$0] }.max() ?? .zero
-        if heard + Self.unreachableFor > clock.now() {
-            link.failedHeardAt = heard
-            return
+    /// A sensor that has not been heard for long is simply away, whatever failed before.
+    func forgetFailures(of link: WatchedLink, at now: Uptime) {
+        if let heard = latestHeard(of: link) {
+            link.failures.heardAt = max(link.failures.heardAt, heard)
         }
-        link.connectFailures = 0
+        guard let due = link.failures.forgottenAt, due <= now else { return }
+        link.failures = LinkFailures()
         tell(link)
     }
 }

@@ -39,18 +39,9 @@ final class WatchedLink {
     var isDeclined = false
     /// Why it was in its states since the inspection began.
     var reasons: Set<LinkReason> = []
-    /// Connects in a row that failed although the sensor was there.
-    var connectFailures = 0 {
-        didSet { if connectFailures == 0 { failingSince = nil } }
-    }
-    /// When the first of them failed.
-    var failingSince: Uptime?
-    /// When the sensor was last heard before such a failure.
-    var failedHeardAt: Uptime?
+    var failures = LinkFailures()
     /// The link came up since the last `Connect`, whatever that was answered with.
     var hasComeUp = false
-    /// The reason that kept it from streaming last, where that is known.
-    var trouble: LinkTrouble?
     /// It has had a bond with this machine.
     var hadBond = false
     /// The name that it gave itself last.

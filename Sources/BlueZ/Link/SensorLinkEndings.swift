@@ -107,6 +107,9 @@ extension SensorLink {
         where wasConnecting
             && (reason == .connectTimeout || attemptsUnheard >= policy.attemptsUnheardMax):
             enter(.suspended(.outOfRange), reason)
+        // bluetoothd may say so of a sensor that has left: hearing it decides.
+        case .classic where attemptsUnheard >= policy.attemptsUnheardMax:
+            enter(.suspended(.outOfRange), reason)
         default:
             if busyInRow >= policy.busyMax {
                 busyInRow = 0

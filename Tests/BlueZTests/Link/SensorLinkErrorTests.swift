@@ -98,6 +98,21 @@ struct SensorLinkErrorTests {
         #expect(fixture.link.backoff.failures == 3)
     }
 
+    /// It was tried each 30 s for days after the watch had left, and `status` went on about it.
+    @Test("classic again and again, without a word of the device: it has to be heard first")
+    func classicUnheard() {
+        var fixture = LinkFixture.connecting()
+        for _ in 1..<fixture.link.policy.attemptsUnheardMax {
+            fixture.tell(.connectFinished(attempt: fixture.link.attempt, .classic))
+            fixture.wait(fixture.link.policy.personPause)
+            fixture.tell(.slotGranted(isShared: false))
+        }
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .classic))
+        #expect(fixture.link.state == .suspended(.outOfRange))
+        fixture.tell(.sighted)
+        #expect(fixture.link.state == .seen)
+    }
+
     @Test("classic: bluetoothd is left the device, and a person has to look")
     func classicError() {
         var fixture = LinkFixture.connecting()
