@@ -22,6 +22,8 @@ public enum BlueZEvent: Sendable, Hashable {
     /// bluetoothd is on the bus, and it or the bus answers with this error when asked what objects it has; asked again
     /// and again.
     case daemonRefused(DBusFault)
+    /// A call of ours failed, whatever comes of it. bluetoothd need not have answered.
+    case callFailed(member: String, DBusFault)
     /// All that had come when this number was asked for precedes this (``Central/catchUp()``).
     case caughtUp(number: UInt32)
     /// The bus connection ended; nothing follows.

@@ -1,5 +1,6 @@
 /// The requests of a client to org.bluez. Each call has a deadline, and an answer that belongs to a
-/// bluetoothd that is gone is dropped with `DBusFault.stale`.
+/// bluetoothd that is gone is dropped with `DBusFault.stale`. Each failure is told as an event as well, so that
+/// a caller that can do nothing about it may pass it over.
 extension BlueZClient {
     /// Longer than bluetoothd itself takes to give up (42 s with an absent device); who wants to
     /// give up earlier calls `disconnect`, which ends the attempt at once.
@@ -160,14 +161,20 @@ extension BlueZClient {
         deadline: Duration
     ) async throws(DBusFault) -> DBusMessage {
         let asked = generation
-        let answer = try await connection.request(
-            DBusMessage(
-                kind: .call, path: path, interface: interface, member: member,
-                destination: Names.service, body: arguments),
-            deadline: deadline)
-        guard asked == generation else {
-            throw DBusFault(name: DBusFault.stale, text: "\(member) answered by a daemon now gone")
+        do throws(DBusFault) {
+            let answer = try await connection.request(
+                DBusMessage(
+                    kind: .call, path: path, interface: interface, member: member,
+                    destination: Names.service, body: arguments),
+                deadline: deadline)
+            guard asked == generation else {
+                throw DBusFault(
+                    name: DBusFault.stale, text: "\(member) answered by a daemon now gone")
+            }
+            return answer
+        } catch {
+            post([.callFailed(member: member, error)])
+            throw error
         }
-        return answer
     }
 }

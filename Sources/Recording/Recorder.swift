@@ -50,6 +50,7 @@ public actor Recorder {
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
     private var catchUps = CatchUpWaiters()
+    private var failedCalls = CallFailureLog()
     var isBusPresent: Bool?
     var isDaemonPresent = false
     /// Since when the bus is there, while nothing was told of bluetoothd.
@@ -121,6 +122,9 @@ public actor Recorder {
                 refusal = fault
                 awaitedSince = nil
                 logger.error("bluetoothd does not let the gateway in: \(fault.name)")
+            case .callFailed(let failure):
+                guard failedCalls.admits(failure, at: now.uptime) else { continue }
+                logger.notice("\(failure.member) failed: \(failure.fault)")
             case .renamed(let old, let new):
                 await append(arrivals)
                 arrivals = []

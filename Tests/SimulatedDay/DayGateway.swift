@@ -54,6 +54,7 @@ actor DayGateway {
         self.queue = queue
         history = HealthHistory()
         stored = []
+        errors = [:]
         self.central = central
         self.recorder = recorder
         if try await queue.sensors().isEmpty {
@@ -75,6 +76,7 @@ actor DayGateway {
             Task {
                 for await batch in events {
                     await recorder.take(batch)
+                    self.count(batch)
                     if self.isTraced { Self.trace(batch) }
                 }
             },
@@ -154,6 +156,12 @@ actor DayGateway {
         await central?.snapshots().map { "\($0.address) \($0.state.name) \($0.reason.name)" } ?? []
     }
 
-    /// Errors of BlueZ so far, by class.
-    func errors() async -> [BlueZErrorClass: Int] { await central?.errorCounts() ?? [:] }
+    /// Errors of BlueZ since the last start, by class.
+    private(set) var errors: [BlueZErrorClass: Int] = [:]
+
+    private func count(_ batch: [CentralEvent]) {
+        for case .callFailed(let failure) in batch {
+            errors[BlueZErrorClass(failure.fault), default: 0] += 1
+        }
+    }
 }

@@ -40,7 +40,7 @@ day.perform { gateway, _ in
     if let balance = try await gateway.queue?.balance(), !balance.isBalanced {
         throw DayFault(description: "the books do not balance: \(balance)")
     }
-    for (kind, count) in await gateway.errors().sorted(by: { $0.value > $1.value }) {
+    for (kind, count) in await gateway.errors.sorted(by: { $0.value > $1.value }) {
         print("  errors of class \(kind.rawValue) since the last start: \(count)")
     }
     let falseWells = await gateway.falseWells

@@ -71,7 +71,6 @@ public actor Central {
     /// The link that a characteristic's notifications belong to.
     var subscribers: [String: WatchedLink] = [:]
     var scanRequests = 0
-    var counts: [BlueZErrorClass: Int] = [:]
 
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
@@ -111,7 +110,7 @@ public actor Central {
                         tasks: settings.tasks))
                 backoff.reset()
             } catch {
-                count(error)
+                mailbox.post([.callFailed(CallFailure(member: "connect to the bus", fault: error))])
             }
             // All that came has been handed over, and a connection that has ended answers no question any more.
             mailbox.post([.caughtUp(number: caughtUp.lastNumber), .bus(isPresent: false)])
@@ -238,9 +237,6 @@ public actor Central {
         adapters.values.map(\.object).sorted { $0.path < $1.path }
     }
 
-    /// Errors so far, by class.
-    public func errorCounts() -> [BlueZErrorClass: Int] { counts }
-
     /// Ends everything: discovery, the links if asked for, the bus connection.
     ///
     /// - Parameter disconnecting: end the links. Links left up are adopted by the next run.
@@ -269,12 +265,6 @@ public actor Central {
             if !scanning.isEmpty { await clock.sleep(Self.quiesce) }
             await client.close()
         }
-    }
-
-    func count(_ fault: DBusFault) {
-        let kind = BlueZErrorClass(fault)
-        counts[kind, default: 0] += 1
-        if kind == .denied { doubtPolicy() }
     }
 
     // MARK: Time

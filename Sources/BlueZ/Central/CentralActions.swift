@@ -194,7 +194,6 @@ extension Central {
             do throws(DBusFault) {
                 try await client.connect(device)
             } catch {
-                self.count(error)
                 failure = self.judge(
                     BlueZErrorClass(error), of: link, attempt, device, on: adapter)
             }
@@ -266,7 +265,6 @@ extension Central {
                         isConnected: device.isConnected, isResolved: device.areServicesResolved),
                     link)
             } catch {
-                self.count(error)
                 if BlueZErrorClass(error) == .gone, link.device == path {
                     self.vanish(link, path)
                 }
@@ -346,11 +344,7 @@ extension Central {
         link.calls = Task {
             await previous?.value
             await self.letComeUp(link)
-            do throws(DBusFault) {
-                try await call(client)
-            } catch {
-                self.count(error)
-            }
+            try? await call(client)
         }
     }
 

@@ -72,12 +72,8 @@ extension Central {
         guard let client, let agent = link.agent else { return }
         if await !client.hasPairingWindow(link.address) {
             guard link.agent != nil else { return }
-            do throws(DBusFault) {
-                try await client.openPairingWindow(link.address, agent)
-            } catch {
-                // Straps that need no bond are paired all the same.
-                count(error)
-            }
+            // Straps that need no bond are paired all the same.
+            try? await client.openPairingWindow(link.address, agent)
         }
         await letComeUp(link)
         guard let path = link.device, let device = devices[link.address]?[path] else { return }
@@ -113,18 +109,12 @@ extension Central {
         _ path: String, _ adapter: String, of link: WatchedLink, _ client: BlueZClient
     ) async {
         let previous = link.calls
-        let removal = Task {
-            do throws(DBusFault) {
-                try await client.remove(device: path, adapter: adapter)
-            } catch {
-                self.count(error)
-            }
-        }
+        let removal = Task { try? await client.remove(device: path, adapter: adapter) }
         link.calls = Task {
             await previous?.value
-            await removal.value
+            _ = await removal.value
         }
-        await removal.value
+        _ = await removal.value
     }
 
     /// Asks for notifications; with an agent at hand, bonds first if the sensor shows that it wants it.
@@ -147,7 +137,6 @@ extension Central {
             try await client.startNotify(characteristic.path)
             return nil
         } catch {
-            count(error)
             let failure = BlueZErrorClass(error)
             guard link.agent != nil, failure == .auth || failure == .permission else {
                 return failure
@@ -158,7 +147,6 @@ extension Central {
             try await client.startNotify(characteristic.path)
             return nil
         } catch {
-            count(error)
             return BlueZErrorClass(error)
         }
     }
@@ -176,7 +164,6 @@ extension Central {
             _ = try await client.readValue(readable.path)
             return false
         } catch {
-            count(error)
             return [.auth, .permission].contains(BlueZErrorClass(error))
         }
     }
@@ -185,11 +172,7 @@ extension Central {
     func cancelBonding(_ link: WatchedLink, within limit: Duration) async {
         guard link.isPairPending, let client, let device = link.device else { return }
         link.isBondUnwanted = true
-        do throws(DBusFault) {
-            try await client.cancelPairing(device, deadline: limit)
-        } catch {
-            count(error)
-        }
+        try? await client.cancelPairing(device, deadline: limit)
     }
 
     private func bond(
@@ -208,7 +191,6 @@ extension Central {
             }
             return nil
         } catch {
-            count(error)
             let kind = BlueZErrorClass(error)
             if kind == .gone {
                 // The answer to a removal overtakes the signals of it. The sensor has refused nothing.
@@ -223,19 +205,26 @@ extension Central {
 
     /// Undoes what pairing did: ends the watch and the link, and makes bluetoothd forget the sensor
     /// with its bond on every adapter.
-    public func forget(address: String) async {
+    ///
+    /// Returns why bluetoothd may still know the sensor; nil if it does not.
+    @discardableResult
+    public func forget(address: String) async -> DBusFault? {
         let address = address.uppercased()
         unwatch(address: address)
         let until = clock.now() + Self.stopPatience
         while links[address] != nil, clock.now() < until { await clock.sleep(Self.inspectPause) }
-        guard let client else { return }
+        guard let client, daemon.isPresent else {
+            return DBusFault(name: DBusFault.disconnected, text: "bluetoothd is not there")
+        }
+        var fault: DBusFault?
         for device in await client.devices where device.address == address {
             do throws(DBusFault) {
                 try await client.remove(device: device.path, adapter: device.adapter)
             } catch {
-                count(error)
+                if BlueZErrorClass(error) != .gone { fault = error }
             }
         }
         devices[address] = nil
+        return fault
     }
 }

@@ -24,6 +24,8 @@ public enum CentralEvent: Sendable, Hashable {
     case daemonAnswered(askedAt: Uptime, at: Uptime)
     /// bluetoothd is on the bus, and it or the bus refuses to tell what objects it has, with this error.
     case daemonRefused(DBusFault)
+    /// A call failed, as some do on any day.
+    case callFailed(CallFailure)
     /// bluetoothd knows a sensor by its identity address from now on.
     case renamed(from: String, to: String)
     /// All that had come when ``Central/catchUp()`` returned this number precedes it.

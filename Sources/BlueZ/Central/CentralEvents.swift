@@ -52,7 +52,7 @@ extension Central {
         for event in batch {
             switch event {
             case .notification(_, _, let uptime): latest = uptime
-            case .caughtUp: continue
+            case .caughtUp, .callFailed: continue
             default: return clock.now()
             }
         }
@@ -75,6 +75,10 @@ extension Central {
         case .caughtUp(let number):
             mailbox.post([.caughtUp(number: number)])
             return !caughtUp.answer(number)
+        case .callFailed(let member, let fault):
+            mailbox.post([.callFailed(CallFailure(member: member, fault: fault))])
+            if BlueZErrorClass(fault) == .denied { doubtPolicy() }
+            return true
         case .notification, .busGone: return true
         }
         return false
@@ -86,14 +90,10 @@ extension Central {
         guard let client, let link = subscribers[path], let device = link.device else { return }
         let attempt = link.machine.attempt
         Task {
-            do throws(DBusFault) {
-                let known = try await client.refresh(device: device)
-                guard known?.isConnected == true, link.machine.attempt == attempt else { return }
-                link.servicesChangedAt = attempt
-                self.handle(.notificationsEnded, link)
-            } catch {
-                self.count(error)
-            }
+            let known = try? await client.refresh(device: device)
+            guard known?.isConnected == true, link.machine.attempt == attempt else { return }
+            link.servicesChangedAt = attempt
+            self.handle(.notificationsEnded, link)
             self.settle()
         }
     }

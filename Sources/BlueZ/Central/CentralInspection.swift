@@ -126,11 +126,7 @@ extension Central {
     ) async {
         guard let client else { return }
         if let link = links[bond.address] { await letComeUp(link) }
-        do throws(DBusFault) {
-            try await client.remove(device: bond.path, adapter: bond.adapter, deadline: limit)
-        } catch {
-            count(error)
-        }
+        try? await client.remove(device: bond.path, adapter: bond.adapter, deadline: limit)
     }
 
     /// Undoes the bond that an inspection has made, if what follows it fails.

@@ -18,7 +18,6 @@ extension Central {
             do throws(DBusFault) {
                 try await client.ping(deadline: DaemonPulse.answerPatience)
             } catch {
-                self.count(error)
                 fault = error
             }
             self.mailbox.post(self.daemon.noteAnswer(fault, at: self.clock.now()))

@@ -48,12 +48,7 @@ extension Central {
         Task { [client] in
             var isDone = false
             if let client, let path {
-                do throws(DBusFault) {
-                    try await client.setPowered(path, action == .powerOn)
-                    isDone = true
-                } catch {
-                    self.count(error)
-                }
+                isDone = (try? await client.setPowered(path, action == .powerOn)) != nil
             }
             self.handle(
                 action == .powerOff ? .offEnded : .onEnded(isDone: isDone), powerOf: address)

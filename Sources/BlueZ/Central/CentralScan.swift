@@ -53,7 +53,6 @@ extension Central {
                     path, services: services, tellsEach: isShared)
                 try await client.startDiscovery(path)
             } catch {
-                self.count(error)
                 // "In progress" while it discovers: the session is ours already.
                 hasStarted =
                     BlueZErrorClass(error) == .busy
@@ -67,11 +66,7 @@ extension Central {
     private func stopScan(_ path: String) {
         guard let client else { return }
         Task {
-            do throws(DBusFault) {
-                try await client.stopDiscovery(path)
-            } catch {
-                self.count(error)
-            }
+            try? await client.stopDiscovery(path)
             self.handle(.scanStopped, radioAt: path)
             self.settle()
         }

@@ -88,7 +88,7 @@ struct Gateway: Sendable {
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
 
         let recording = SensorRecording(
-            queue: queue, recorder: recorder, central: central)
+            queue: queue, recorder: recorder, central: central, logger: logger)
         let radio = RadioReadiness(recorder: recorder, clock: clock.uptime)
         let pairingSessions = PairingSessions()
         importSession = ImportSession(directory: settings.stateDirectory)

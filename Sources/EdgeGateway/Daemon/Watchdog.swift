@@ -32,7 +32,7 @@ struct Watchdog: Service {
                 // Whichever hangs, this goes no further.
                 _ = await queue.health()
                 _ = await recorder.radio
-                _ = await central.errorCounts()
+                _ = await central.knownAdapters()
                 notifier.feedWatchdog()
                 await clock.sleep(pause)
             }

@@ -1,5 +1,6 @@
 import BlueZ
 import GATTHeartRate
+import Logging
 import OfflineQueue
 import Recording
 
@@ -8,6 +9,7 @@ struct SensorRecording: Sendable {
     let queue: SampleQueue
     let recorder: Recorder
     let central: Central
+    let logger: Logger
 
     /// Has radio and recorder follow the store, by which somebody wears a sensor or nobody does. Whoever changes that
     /// calls this afterwards: if others change it meanwhile, the last word of the store counts.
@@ -31,7 +33,11 @@ struct SensorRecording: Sendable {
     /// Disconnects from a sensor, and lets bluetoothd forget it and its bond.
     private func stop(_ sensor: Sensor) async {
         let address = await recorder.address(of: sensor.id) ?? sensor.address
-        await central.forget(address: address)
+        if let fault = await central.forget(address: address) {
+            logger.warning(
+                "bluetoothd may still have the strap's bond: \(fault); bluetoothctl remove ADDRESS",
+                metadata: ["sensor": "\(Recorder.masked(address))"])
+        }
         await recorder.forget(address)
     }
 

@@ -463,6 +463,17 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    @Test("what bluetoothd does not forget is told to whoever forgets it")
+    func notForgotten() async throws {
+        let stage = try await stage(.encrypted)
+        _ = try await inspect(stage, Person(.yes).agent())
+        let refusal = BlueZFault.failed("no")
+        await stage.bluez.inject(ScriptedFault("RemoveDevice", .error(refusal)))
+        #expect(await stage.central.forget(address: Stage.strap) == refusal)
+        #expect(await stage.central.forget(address: Stage.strap) == nil)
+        await stage.end()
+    }
+
     /// The bond of a blood-pressure cuff was removed because somebody had typed its address.
     @Test("a pairing that fails leaves a bond that it has not made")
     func foreignBond() async throws {

@@ -299,6 +299,17 @@ struct CentralTests {
         await stage.end()
     }
 
+    @Test("a call that fails is told, with its method and the words of bluetoothd")
+    func failedCall() async throws {
+        let stage = try await Stage()
+        await stage.bluez.inject(ScriptedFault("Connect", .error(BlueZFault.abortByLocal)))
+        await stage.start()
+        await stage.watch()
+        let failure = CallFailure(member: "Connect", fault: BlueZFault.abortByLocal)
+        #expect(await stage.until { $0.contains(.callFailed(failure)) })
+        await stage.end()
+    }
+
     @Test("a connect that hangs is ended at its deadline and tried again")
     func hangingConnect() async throws {
         let stage = try await Stage(settings: {
