@@ -72,10 +72,13 @@ extension Central {
         }
     }
 
-    /// Listens for sensors of the service and returns those heard or connected, strongest first.
-    /// Each is also told as an event. It listens for an hour at most.
+    /// Listens for sensors of the service, for an hour at most, and returns those heard or connected, strongest first.
+    /// Each that is heard meanwhile is also told as an event.
+    ///
+    /// Those count that were heard shortly before: while the gateway scans anyway, bluetoothd tells of each sensor once
+    /// in 15 s (it listens for 10.24 s and rests for 5 s).
     public func scan(for time: Duration) async -> [Sighting] {
-        let begun = clock.now()
+        let since = clock.now() - Self.heardFor
         scanRequests += 1
         settle()
         await clock.sleep(max(.zero, min(time, .seconds(3600))))
@@ -83,7 +86,7 @@ extension Central {
         settle()
         let found = devices.values.flatMap(\.values).filter { device in
             device.offers(service: settings.service)
-                && (device.isConnected || heardAt[device.path].map { $0 >= begun } ?? false)
+                && (device.isConnected || heardAt[device.path].map { $0 >= since } ?? false)
         }
         return found.map(sighting).sorted {
             ($0.rssi ?? .min, $1.address) > ($1.rssi ?? .min, $0.address)

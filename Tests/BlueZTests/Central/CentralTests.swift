@@ -365,6 +365,20 @@ struct CentralTests {
         await stage.end()
     }
 
+    /// bluetoothd tells of each once in 15 s, and the gateway scanned already for a strap that was away.
+    @Test("a short scan lists a strap that was heard just before")
+    func heardBeforeTheScan() async throws {
+        let away = "C0:00:00:00:00:99"
+        let stage = try await Stage(habits: { $0.advertMilliseconds = 2_000 })
+        await stage.start()
+        #expect(await stage.hearsRadio())
+        await stage.watch(away)
+        while await stage.central.heardAt.isEmpty { try await Task.sleep(for: .milliseconds(20)) }
+        let found = await stage.central.scan(for: .milliseconds(100))
+        #expect(found.map(\.address) == [Stage.strap])
+        await stage.end()
+    }
+
     @Test("inspect reads what is there and says what is not; a watch takes the link over")
     func inspect() async throws {
         let stage = try await Stage()
