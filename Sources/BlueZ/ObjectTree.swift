@@ -3,8 +3,9 @@
 /// A value without I/O: messages go in, events come out. Properties that the gateway does not read (manufacturer
 /// data of strangers' adverts, say) are passed over, and the number of objects is bounded.
 struct ObjectTree {
-    /// Objects of one kind at most. bluetoothd itself forgets strangers 30 s after discovery.
-    static let objectsMax = 4096
+    /// Objects of one kind at most: 16 characteristics of each of 2,000 straps, where most have a dozen. bluetoothd itself
+    /// forgets strangers 30 s after discovery.
+    static let objectsMax = 32_768
 
     private(set) var adapters: [String: Adapter] = [:]
     private(set) var devices: [String: Device] = [:]

@@ -303,10 +303,81 @@ struct DBusConnectionTests {
                     ])
         }
         for member in ["Large", "Many"] {
-            let refused = await fault { () async throws(DBusFault) in _ = try await call(member) }
+            let refused = await fault { () async throws(DBusFault) in
+                _ = try await call(member, deadline: .seconds(60))
+            }
             #expect(refused?.name == DBusFault.limitsExceeded)
         }
         task.cancel()
+    }
+
+    /// From 1,650 straps on, bluetoothd was told as one that refuses, and nothing was recorded.
+    @Test("the objects of 2,000 remembered straps are read, and the services of many of them")
+    func thousandsOfStraps() async throws {
+        let (straps, connected, characteristics) = (2_000, 400, 12)
+        let objects = Self.objects(
+            straps: straps, connected: connected, characteristics: characteristics)
+        let task = try await serve(service, name: "test.Echo") {
+            .reply(to: $0, body: [objects])
+        }
+        let answer = try await call("GetManagedObjects", deadline: .seconds(60))
+        var tree = ObjectTree()
+        _ = tree.replace(with: answer.first, arrival: 1)
+        #expect(tree.devices.count == straps)
+        #expect(tree.characteristics.count == connected * characteristics)
+        task.cancel()
+    }
+
+    /// As `GetManagedObjects` tells them.
+    private static func objects(straps: Int, connected: Int, characteristics: Int) -> DBusValue {
+        func object(_ path: String, _ interface: String, _ properties: [String: DBusValue])
+            -> DBusValue.DictEntry
+        {
+            let interfaces: [(String, [String: DBusValue])] = [
+                ("org.freedesktop.DBus.Introspectable", [:]), (interface, properties),
+                (Names.properties, [:]),
+            ]
+            return .init(
+                key: .objectPath(path),
+                value: .dictionary(
+                    key: "s", value: "a{sv}",
+                    interfaces.map { .init(key: .string($0.0), value: .properties($0.1)) }))
+        }
+        var entries: [DBusValue.DictEntry] = []
+        for number in 0..<straps {
+            let path = "/org/bluez/hci0/dev_C0_00_00_00_\(number / 100)_\(number % 100)"
+            let address = "C0:00:00:00:\(number / 100):\(number % 100)"
+            entries.append(
+                object(
+                    path, Names.device,
+                    [
+                        "Address": .string(address), "AddressType": .string("random"),
+                        "Name": .string("HR"), "Alias": .string("HR"), "Appearance": .uint16(833),
+                        "Paired": .boolean(true), "Bonded": .boolean(true),
+                        "Trusted": .boolean(true), "Blocked": .boolean(false),
+                        "LegacyPairing": .boolean(false), "Connected": .boolean(false),
+                        "UUIDs": .strings((0..<8).map { "0000180\($0)-0000-1000" }),
+                        "Adapter": .objectPath("/org/bluez/hci0"),
+                        "ServicesResolved": .boolean(false),
+                    ]))
+            guard number < connected else { continue }
+            let service = path + "/service0001"
+            entries.append(
+                object(
+                    service, Names.gattService,
+                    ["UUID": .string("180d"), "Device": .objectPath(path)]))
+            for handle in 0..<characteristics {
+                entries.append(
+                    object(
+                        "\(service)/char00\(10 + handle)", Names.characteristic,
+                        [
+                            "UUID": .string("2a37"), "Service": .objectPath(service),
+                            "Value": .bytes([]), "Notifying": .boolean(false),
+                            "Flags": .strings(["read", "notify"]), "MTU": .uint16(23),
+                        ]))
+            }
+        }
+        return .dictionary(key: "o", value: "a{sa{sv}}", entries)
     }
 
     @Test("when the bus goes away, calls fail by name and incoming() ends")
