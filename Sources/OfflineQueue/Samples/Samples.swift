@@ -37,11 +37,12 @@ public struct Arrival: Sendable, Hashable {
         isRebuilt || uncertainty > Self.wayMax ? uncertainty : nil
     }
 
-    /// When it may have been sent, not after it arrived; nil if it counts as sent then.
+    /// When it may have been sent; nil if it is the wearer's at its arrival: until the cadence of a strap is known, each of
+    /// its frames may have been sent a second or two before, and a change of hands holds none of them.
     var sent: ClosedRange<Uptime>? {
-        guard let ownUncertainty else { return nil }
-        let latest = isRebuilt ? uptime + ownUncertainty : uptime
-        return min(uptime - ownUncertainty + Self.wayMax, latest)...latest
+        guard isRebuilt else { return nil }
+        let latest = uptime + uncertainty
+        return min(uptime - uncertainty + Self.wayMax, latest)...latest
     }
 
     /// The reading of the clocks at arrival.
