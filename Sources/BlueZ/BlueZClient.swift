@@ -30,6 +30,8 @@ public actor BlueZClient {
     private var owner: String?
     /// It has not been told yet whether bluetoothd is there, or was told that it does not show its objects.
     private var isUnsettled = true
+    /// How often an owner was met: the latest counts.
+    private var meetings = 0
     private var snapshotArrival: UInt64 = 0
     private var lostSeen: UInt64 = 0
     private var pump: Task<Void, Never>?
@@ -171,6 +173,8 @@ public actor BlueZClient {
             mailbox.post([.daemonGone(generation: generation)])
         }
         retry?.cancel()
+        meetings += 1
+        let meeting = meetings
         isUnsettled = isUnsettled && new != nil
         guard let new else { return }
         var pause = Self.resyncPause
@@ -181,6 +185,7 @@ public actor BlueZClient {
                         kind: .call, path: "/", interface: Names.objectManager,
                         member: "GetManagedObjects", destination: new),
                     deadline: Self.plainDeadline)
+                guard meeting == meetings else { return }
                 let isNewcomer = owner == nil
                 owner = new
                 snapshotArrival = answer.arrival
@@ -191,8 +196,9 @@ public actor BlueZClient {
                 mailbox.post(events + (isNews ? [.daemonBack(generation: generation)] : []))
                 return
             } catch {
-                // A daemon that has left again, or a bus, has its own news waiting for us.
-                if Self.endings.contains(error.name) { return }
+                // A daemon that has left again, or a bus, has its own news waiting for us. Whoever has met one since
+                // knows more.
+                if meeting != meetings || Self.endings.contains(error.name) { return }
                 guard error.name == DBusFault.noReply else {
                     pause = Self.refusedPause
                     tell(.daemonRefused(error))
@@ -201,6 +207,7 @@ public actor BlueZClient {
                 // It hangs.
                 tell(.daemonSilent)
                 await clock.sleep(Self.resyncPause)
+                guard meeting == meetings else { return }
             }
         }
         // Nothing else would tell when it goes on.

@@ -104,7 +104,7 @@ public struct SensorSession: Sendable {
     public var missingTime: Duration? { interruptions.isMany ? interruptions.missing : nil }
 
     /// The typical time between two frames; nil while unknown.
-    var cadence: Duration? { intake.cadenceMicroseconds.map { .microseconds($0) } }
+    public var cadence: Duration? { intake.cadenceMicroseconds.map { .microseconds($0) } }
 
     /// For how long it may send nothing before that is worth a word: a minute, or three times its own
     /// cadence.

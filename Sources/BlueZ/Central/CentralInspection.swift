@@ -53,7 +53,8 @@ extension Central {
             !(link.hadPrivateAddress && device.hasPrivateAddress)
         else {
             let fault = fault(since: begun, number)
-            // Nothing of a failed attempt stays: no link, and no bond that it has made.
+            // Nothing of a failed attempt stays: no link, and no bond that it has made. With that of a strap that is
+            // recorded, its recording goes on.
             if let link = link(of: number) {
                 await cancelBonding(link, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
@@ -61,7 +62,7 @@ extension Central {
                 await endBonding(
                     number, of: address, within: timeLeft(number, atMost: InspectionTime.reserve))
             }
-            if let bond = bond(madeBy: number) {
+            if link(of: number)?.isTemporary == true, let bond = bond(madeBy: number) {
                 await removeBond(
                     bond, within: timeLeft(number, atMost: InspectionTime.reserve))
             }

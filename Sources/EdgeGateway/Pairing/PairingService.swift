@@ -272,7 +272,9 @@ struct PairingService: Sendable {
             notes.append(
                 "it sends frames without a usable heart rate (\(last.bpm) bpm): wear it, moisten the "
                     + "electrodes; a watch or band may have to measure, or to be in an activity")
-        } else if first == nil {
+        } else if first == nil,
+            await recorder.session(of: sensor.address)?.cadence ?? .zero < Self.firstBeatTimeout
+        {
             notes.append("no heartbeat yet: wear the strap and moisten its electrodes")
         } else if first?.contact == .notDetected {
             notes.append("no skin contact: moisten the electrodes and tighten the strap")

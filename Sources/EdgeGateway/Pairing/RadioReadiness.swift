@@ -4,8 +4,9 @@ import Recording
 
 /// Whether there is a radio to scan and pair with.
 struct RadioReadiness: Sendable {
-    /// After a start, bluetoothd and its adapters take a moment to show.
-    private static let grace = Duration.seconds(5)
+    /// After a start, bluetoothd and its adapters take a moment to show. One that does not answer by then is said to hang
+    /// after five seconds.
+    private static let grace = Duration.seconds(6)
     private static let pause = Duration.milliseconds(100)
 
     let recorder: Recorder

@@ -500,6 +500,26 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    /// Nothing of it was recorded until somebody paired it with success.
+    @Test("a pairing of a recorded strap that fails leaves it the bond that it has made anew")
+    func recordedBond() async throws {
+        let stage = try await stage(.encrypted) { $0.bondsOnDemand = false }
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.bluez.forgetBonds(Stage.strap)
+        await stage.bluez.drop(Stage.strap)
+        let refusal = DBusFault(
+            name: "org.bluez.Error.AuthenticationFailed", text: "Authentication Failed")
+        await stage.bluez.inject(ScriptedFault("StartNotify", times: nil, .error(refusal)))
+        await #expect(throws: InspectionFault.self) {
+            _ = try await inspect(stage, Person(.yes).agent(), deadline: .seconds(20))
+        }
+        await stage.bluez.clearFaults()
+        #expect(await stage.bluez.isBonded(Stage.strap))
+        await stage.end()
+    }
+
     @Test("a strap that has its bond already is not reported as bonded by the next pairing")
     func bondedBefore() async throws {
         let stage = try await stage(.encrypted)
