@@ -38,6 +38,11 @@ actor Deliveries {
     private var commits: AsyncStream<Void>.Continuation?
     /// How often each enrollment's delivery was asked to start: the latest one counts.
     private var starts: [Int64: Int] = [:]
+    /// Enrollments whose tokens are being opened, which may take a while.
+    private var starting: Set<Int64> = []
+    /// Whether each that should run since the start of the gateway was asked to.
+    private var areAllStarted = false
+    private var isEnding = false
     /// Deliveries that ended by themselves, and wait to be started again, with the reason.
     private(set) var ended: [Int64: String] = [:]
     /// Enrollments whose tokens could not be read when their delivery was last to start.
@@ -64,8 +69,11 @@ actor Deliveries {
     /// - Returns: false when they cannot be used: then a person has to enroll again.
     @discardableResult
     func start(_ enrollment: Enrollment, tokens path: String) async -> Bool {
+        guard !isEnding else { return true }
         let turn = starts[enrollment.id, default: 0] + 1
         starts[enrollment.id] = turn
+        starting.insert(enrollment.id)
+        defer { if starts[enrollment.id] == turn { starting.remove(enrollment.id) } }
         await stop(enrollment.id)
         var logger = logger
         logger[metadataKey: "enrollment"] = "\(enrollment.terms.name)"
@@ -100,7 +108,7 @@ actor Deliveries {
         }
         let runner = await runner(of: enrollment, to: destination, settings, logger)
         await followCommits()
-        guard starts[enrollment.id] == turn else { return true }
+        guard starts[enrollment.id] == turn, !isEnding else { return true }
         ended[enrollment.id] = nil
         deliveries[enrollment.id] = Delivery(
             runner: runner, destination: destination, tokens: tokens,
@@ -234,12 +242,15 @@ actor Deliveries {
     func stopped(_ enrollment: Int64) -> String? {
         if let fault = ended[enrollment] { return fault }
         if deliveries[enrollment] != nil || unreadable.contains(enrollment)
-            || waitForBoard.contains(enrollment)
+            || waitForBoard.contains(enrollment) || starting.contains(enrollment)
         {
             return nil
         }
-        return "it was not started"
+        return areAllStarted ? "it was not started" : nil
     }
+
+    /// Each delivery that should run was asked to start.
+    func noteAllStarted() { areAllStarted = true }
 
     /// Reads a record, and seals its file where that can be done. `systemd-creds` takes a second with a TPM, and ten if it
     /// hangs: meanwhile `status` asks this actor.
@@ -348,6 +359,7 @@ actor Deliveries {
 
     /// Ends every delivery. None waits for another.
     func stopAll() async {
+        isEnding = true
         await withDiscardingTaskGroup { group in
             for enrollment in deliveries.keys { group.addTask { await self.stop(enrollment) } }
         }

@@ -240,6 +240,7 @@ struct EnrollmentChanges: Sendable {
             } catch {
                 logger.error("start delivery: \(error)")
             }
+            await deliveries.noteAllStarted()
         }
     }
 

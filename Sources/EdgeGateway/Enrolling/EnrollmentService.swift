@@ -167,7 +167,7 @@ struct EnrollmentService: Sendable {
             // never the one that is taken without it. What it began is found again where they can be told apart.
             let isOther = theirs.count < known.count
             return isOther && theirs.first?.terms.knowsForCertain(account) == true
-                ? theirs.first : theirs.dropFirst().first
+                ? theirs.first : theirs.first { $0.id != likely?.id }
         case nil:
             guard let likely, !theirs.contains(likely) else { return likely }
             throw ProblemReport(
