@@ -177,17 +177,22 @@ extension Database {
                 """, arguments: [assignment])
     }
 
-    /// Has the samples of an assignment that lasts no time, once a person has said whose they are, go to every destination
-    /// that takes every strap. Before that they go nowhere: a destination that got them without a patient would keep
-    /// them so, and one that needs a patient might be given another one meanwhile.
+    /// Has the samples of an assignment that lasts no time, once a person has said whose they are, go where those go that
+    /// this patient's strap sent before or after them. Before that they go nowhere: a destination that got them without a
+    /// patient would keep them so, and one that needs a patient might be given another one meanwhile.
     func addDestinations(ofUnsure assignment: Int64, _ present: Present) throws {
         let destinations = try Int64.fetchAll(
             self,
             sql: """
-                SELECT e.id FROM assignment a JOIN enrollment e
-                WHERE a.id = ?1 AND e.takes_every_strap AND a.enrollment IS NOT e.id
+                SELECT f.destination FROM assignment a
+                JOIN assignment n ON n.sensor = a.sensor AND n.id <> a.id
+                    AND n.enrollment IS a.enrollment AND n.patient IS a.patient
+                    AND ((n.began_boot, n.began_uptime_us) IS (a.began_boot, a.began_uptime_us)
+                        OR (n.ended_boot, n.ended_uptime_us) IS (a.began_boot, a.began_uptime_us))
+                JOIN further_destination f ON f.assignment = n.id AND f.state = 'active'
+                WHERE a.id = ?1
                     AND (a.began_boot, a.began_uptime_us) IS (a.ended_boot, a.ended_uptime_us)
-                    AND e.id NOT IN (SELECT destination FROM further_destination WHERE assignment = ?1)
+                EXCEPT SELECT destination FROM further_destination WHERE assignment = ?1
                 """, arguments: [assignment])
         for destination in destinations {
             try add(destination, to: assignment, from: .kept, present)

@@ -31,6 +31,9 @@ public struct Arrival: Sendable, Hashable {
 
     /// What any frame may take on its way.
     private static let wayMax = Duration.microseconds(FrameIntake.wayMicrosecondsMax)
+    /// The most by which a time of arrival may be wrong.
+    private static let believableMax = Duration.microseconds(
+        TimedFrame.uncertaintyMicrosecondsMax)
 
     /// How far its time may be wrong, besides the clock; nil if it counts as sent when it arrived.
     var ownUncertainty: Duration? {
@@ -38,10 +41,11 @@ public struct Arrival: Sendable, Hashable {
     }
 
     /// When it may have been sent; nil if it is the wearer's at its arrival: until the cadence of a strap is known, each of
-    /// its frames may have been sent a second or two before, and a change of hands holds none of them.
+    /// its frames may have been sent a second or two before, and a change of hands holds none of them. A time of arrival
+    /// that is not to be believed decides nothing.
     var sent: ClosedRange<Uptime>? {
-        guard isRebuilt else { return nil }
-        let latest = uptime + uncertainty
+        guard isRebuilt || uncertainty > Self.believableMax else { return nil }
+        let latest = isRebuilt ? uptime + uncertainty : uptime
         return min(uptime - uncertainty + Self.wayMax, latest)...latest
     }
 

@@ -72,6 +72,9 @@ struct WearingTests {
             try await owner(before: $0, uncertainty: 4, live: true)
         }
         #expect(owners == [ada, bob])
+        #expect(
+            try await owner(before: 9, uncertainty: 20, live: true) == .uncertain(2),
+            "that time is not to be believed")
     }
 
     @Test(
