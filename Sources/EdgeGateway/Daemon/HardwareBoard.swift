@@ -4,8 +4,8 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// The identity that this machine's hardware carries and a copy of its disk does not: the serial number, network cards' and Bluetooth
-/// controllers' addresses. All of it is hashed before anything is kept.
+/// The identity that this machine's hardware carries and a copy of its disk does not: the serial number and the network
+/// cards' addresses. A Bluetooth adapter may be moved to the copy. All of it is hashed before anything is kept.
 struct BoardTraits: Sendable {
     /// The first is there on every start, as far as one can tell.
     let hashes: [String]
@@ -22,9 +22,7 @@ extension BoardTraits {
             && text != "03000200-0400-0500-0006-000700080009"
     }
 
-    init(
-        tree: SystemTree = SystemTree(), controllers: [String] = Controller.list().0.map(\.address)
-    ) {
+    init(tree: SystemTree = SystemTree()) {
         let serials = [
             "/sys/firmware/devicetree/base/serial-number", "/sys/class/dmi/id/product_uuid",
             "/sys/class/dmi/id/board_serial",
@@ -33,7 +31,7 @@ extension BoardTraits {
             // Burnt in, not made up by a driver, a bridge or a container.
             .filter { tree.text($0 + "/addr_assign_type") == "0" && tree.exists($0 + "/device") }
             .compactMap { tree.text($0 + "/address") }
-        hashes = (serials + cards.sorted() + controllers.sorted())
+        hashes = (serials + cards.sorted())
             .map { $0.trimmingCharacters(in: .controlCharacters).lowercased() }
             .filter(Self.isOfOneBoard)
             .map { Digests.fingerprint("board\n" + $0) }

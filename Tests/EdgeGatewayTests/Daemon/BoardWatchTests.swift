@@ -72,15 +72,10 @@ import Uplink
         try write("sys/class/net/lo/address", "00:00:00:00:00:00\n")
         try write("sys/class/dmi/id/product_uuid", "03000200-0400-0500-0006-000700080009\n")
         try write("sys/class/dmi/id/board_serial", "To be filled by O.E.M.\n")
-        func traits(_ controllers: String...) -> [String] {
-            BoardTraits(tree: SystemTree(root: place.directory.path), controllers: controllers)
-                .hashes
-        }
-        #expect(traits().count == 2)
-        #expect(traits("DC:A6:32:00:00:02", "00:00:00:00:00:00").count == 3)
-        #expect(traits().allSatisfy { $0.count == 32 && !$0.contains("abcdef01") })
-        #expect(
-            BoardTraits(tree: SystemTree(root: "/nonexistent"), controllers: []).hashes.isEmpty)
+        let traits = BoardTraits(tree: SystemTree(root: place.directory.path)).hashes
+        #expect(traits.count == 2)
+        #expect(traits.allSatisfy { $0.count == 32 && !$0.contains("abcdef01") })
+        #expect(BoardTraits(tree: SystemTree(root: "/nonexistent")).hashes.isEmpty)
         place.end()
     }
 
