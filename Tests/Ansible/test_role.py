@@ -294,6 +294,11 @@ def test_an_update_from_a_repository_reaches_all_in_lots(site, machines):
     assert play.status == 0, play.text
     assert [machine.version() for machine in machines] == [version + "+good"] * 2
     assert [machine.conditions() for machine in machines] == [[], []]
+    # An update that fails leaves the way back as it was.
+    play = site.play(
+        "site.yaml", edge_gateway_repository="deb [trusted=yes] file:/srv/repository ./",
+        edge_gateway_version=version + "+none", edge_gateway_settings=SETTINGS)  # fmt: skip
+    assert play.status != 0, play.text
     play = site.play("rollback.yaml")
     assert play.status == 0, play.text
     assert [machine.version() for machine in machines] == [version] * 2
