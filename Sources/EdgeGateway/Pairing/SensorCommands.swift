@@ -108,24 +108,32 @@ struct StrapsCommand: AsyncParsableCommand {
             sensors,
             sensors.isEmpty
                 ? "no straps yet: edge-gateway scan, then edge-gateway pair STRAP"
-                : Self.table(sensors))
+                : Self.text(sensors))
     }
 
-    /// The straps, and below them why a link is not up.
-    static func table(_ sensors: [SensorReport], columns: Int? = Terminal.columns) -> String {
-        let table = Terminal.table(
+    /// The straps with their patients, and why a link is not up.
+    static func text(_ sensors: [SensorReport], columns: Int? = Terminal.columns) -> String {
+        let table = table(sensors, columns: columns) { $0.destination }
+        let details = sensors.compactMap { sensor in
+            sensor.linkDetail.map { Printable.line("\(sensor.name): \($0)") }
+        }
+        return ([table] + details).joined(separator: "\n")
+    }
+
+    /// The straps. Nothing in it names a patient unless `destination` does.
+    static func table(
+        _ sensors: [SensorReport], columns: Int? = Terminal.columns,
+        destination: (SensorReport) -> String? = { $0.enrollment }
+    ) -> String {
+        Terminal.table(
             ["ADDRESS", "LINK", "BPM", "LAST", "BATTERY", "UNSENT", "FOR", "NAME"],
             sensors.map {
                 [
                     $0.address, $0.link, $0.bpm.map(String.init) ?? "-",
                     $0.secondsSinceFrame.map(Terminal.age) ?? "-",
                     $0.batteryPercent.map { "\($0) %" } ?? "-", String($0.pending),
-                    $0.destination ?? "-", $0.name,
+                    destination($0) ?? "-", $0.name,
                 ]
             }, free: ["FOR", "NAME"], columns: columns)
-        let details = sensors.compactMap { sensor in
-            sensor.linkDetail.map { Printable.line("\(sensor.name): \($0)") }
-        }
-        return ([table] + details).joined(separator: "\n")
     }
 }

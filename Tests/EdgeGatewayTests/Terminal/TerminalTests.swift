@@ -11,7 +11,7 @@ import Testing
             id: 1, address: "C0:00:00:00:00:01", name: name, link: "streaming", bpm: 72,
             contact: true, secondsSinceFrame: 1, batteryPercent: 80, enrollment: "ward",
             patient: "123456789", stored: 123_456_789, pending: 123_456_789)
-        for line in StrapsCommand.table([sensor], columns: 80).split(separator: "\n") {
+        for line in StrapsCommand.text([sensor], columns: 80).split(separator: "\n") {
             #expect(line.count <= 80)
         }
     }
@@ -26,7 +26,8 @@ import Testing
                 id: 2, address: "C0:00:00:00:00:02", name: "Bob", link: "suspended",
                 linkDetail: "out of range\u{1B}", enrollment: "e1", stored: 1, pending: 0),
         ]
-        let lines = StrapsCommand.table(straps, columns: nil).split(separator: "\n")
+        #expect(!StrapsCommand.table(straps, columns: nil).contains("40001"), "as in status")
+        let lines = StrapsCommand.text(straps, columns: nil).split(separator: "\n")
         #expect(lines.count == 4 && lines[1].contains("ward, patient 40001  Ada"))
         #expect(lines[2].hasSuffix("e1                   Bob"), "\(lines)")
         #expect(lines[3].hasPrefix("Bob: out of range") && !lines[3].contains("\u{1B}"))
