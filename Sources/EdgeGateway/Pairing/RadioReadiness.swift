@@ -1,5 +1,4 @@
 import Basics
-import Health
 import Recording
 
 /// Whether there is a radio to scan and pair with.
@@ -32,9 +31,9 @@ struct RadioReadiness: Sendable {
                 code: .bluetoothdAbsent, message: "bluetoothd is not running",
                 advice: "systemctl start bluetooth")
         case .hung:
-            let item = HealthName.bluetoothdHung
             throw ProblemReport(
-                code: .bluetoothdHung, message: item.meaning, advice: item.remedy)
+                code: .bluetoothdHung, message: "bluetoothd runs but does not answer",
+                advice: "systemctl restart bluetooth")
         case .refused:
             throw ProblemReport(
                 code: .bluetoothdRefuses,

@@ -178,7 +178,7 @@ import Uplink
         try gateway.enrollmentChanges.tokenFile(of: 1).setAside()
         if isErased { #expect(try await gateway.queue.erase(Erasure(enrollment: 1))) }
         #expect(try tokenFiles(place) == ["tokens-1.json.erasing"])
-        try await gateway.startup.begin()
+        await gateway.enrollmentChanges.startMissingDeliveries()
         #expect(try tokenFiles(place) == (isErased ? [] : ["tokens-1.json"]))
         #expect(await gateway.deliveries.isRunning(1) == !isErased)
         if !isErased {
@@ -202,7 +202,7 @@ import Uplink
         for name in names {
             try Data("secret".utf8).write(to: place.directory.appending(path: name))
         }
-        try await gateway.startup.begin()
+        await gateway.enrollmentChanges.startMissingDeliveries()
         // What is no leftover of ours, and what another store may know, stays.
         #expect(
             try tokenFiles(place) == ["tokens-1.json", "tokens-3.json", "tokens-x.json.new"])
@@ -231,9 +231,13 @@ import Uplink
         let gateway = place.gateway
         try await gateway.queue.enroll(Self.terms("70007"))
         try gateway.enrollmentChanges.tokenFile(of: 1).save(Self.tokens("a"))
-        #expect(await gateway.deliveries.stopped(1) == "it was not started")
+        #expect(await gateway.deliveries.stopped(1) == nil, "the gateway itself is starting")
         await gateway.enrollmentChanges.startMissingDeliveries()
         #expect(await gateway.deliveries.isRunning(1))
+        var second = Self.terms("70008")
+        second.name = "e2"
+        try await gateway.queue.enroll(second)
+        #expect(await gateway.deliveries.stopped(2) == "it was not started")
         #expect(await gateway.deliveries.stopped(1) == nil)
         await place.end()
     }

@@ -162,8 +162,8 @@ import Testing
         let problem = await #expect(throws: ProblemReport.self) {
             try await place.gateway.pairing.radio.wait()
         }
-        #expect(problem?.code == HealthName.bluetoothdHung.rawValue)
-        #expect(problem?.advice == HealthName.bluetoothdHung.remedy)
+        #expect(problem?.code == ProblemCode.bluetoothdHung.rawValue)
+        #expect(problem?.advice == "systemctl restart bluetooth")
         await recorder.take([.daemonHung(since: nil)])
         try await place.gateway.pairing.radio.wait()
         try await place.end()
