@@ -507,11 +507,14 @@ struct CentralBondingTests {
         _ = try await inspect(stage, Person(.yes).agent())
         await stage.watch()
         #expect(await stage.until { !$0.frames().isEmpty })
-        await stage.bluez.forgetBonds(Stage.strap)
-        await stage.bluez.drop(Stage.strap)
         let refusal = DBusFault(
             name: "org.bluez.Error.AuthenticationFailed", text: "Authentication Failed")
         await stage.bluez.inject(ScriptedFault("StartNotify", times: nil, .error(refusal)))
+        await stage.bluez.forgetBonds(Stage.strap)
+        await stage.bluez.drop(Stage.strap)
+        while await stage.central.snapshots().first?.state.kind == "streaming" {
+            try await Task.sleep(for: .milliseconds(20))
+        }
         await #expect(throws: InspectionFault.self) {
             _ = try await inspect(stage, Person(.yes).agent(), deadline: .seconds(20))
         }
