@@ -2,7 +2,8 @@ import Basics
 
 /// A report of the gap ledger to a destination: why samples are missing, or how much of a day there is.
 ///
-/// An entry never changes once it is sent, since a gap waits for the end of its silence, and has the same `id` whenever it is sent again.
+/// An entry never changes once it is sent: a gap waits for the end of its silence. It has the same `id` whenever it is sent
+/// again.
 public struct LedgerEntry: Sendable, Hashable {
     /// The content.
     public enum Content: Sendable, Hashable {

@@ -177,9 +177,9 @@ extension Database {
                 """, arguments: [assignment])
     }
 
-    /// Has the samples of an assignment that lasts no time, once a person has said whose they are, go where those go that
-    /// this patient's strap sent before or after them. Before that they go nowhere: a destination that got them without a
-    /// patient would keep them so, and one that needs a patient might be given another one meanwhile.
+    /// Gives an assignment that lasts no time, once a person has bound it, the further destinations of this patient's
+    /// assignment before or after it. Until then it has none: a destination would keep its samples without a patient, or
+    /// get them with another one.
     func addDestinations(ofUnsure assignment: Int64, _ present: Present) throws {
         let destinations = try Int64.fetchAll(
             self,

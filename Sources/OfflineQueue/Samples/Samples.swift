@@ -11,7 +11,8 @@ public struct Arrival: Sendable, Hashable {
     public var sensorID: Int64
     /// `CLOCK_BOOTTIME` at arrival, or when it was sent if it waited on its way.
     public var uptime: Uptime
-    /// How far ``uptime`` may be from when it was sent. That any frame may be on its way for a moment counts for nothing.
+    /// How far ``uptime`` may be from when it was sent. The quarter of a second that any frame may
+    /// be on its way is not counted.
     public var uncertainty: Duration
     /// Whether ``uptime`` is another than that of the arrival. Such a frame comes late: whatever was taken for a silence
     /// since then was none.
@@ -40,9 +41,9 @@ public struct Arrival: Sendable, Hashable {
         isRebuilt || uncertainty > Self.wayMax ? uncertainty : nil
     }
 
-    /// When it may have been sent; nil if it is the wearer's at its arrival: until the cadence of a strap is known, each of
-    /// its frames may have been sent a second or two before, and a change of hands holds none of them. A time of arrival
-    /// that is not to be believed decides nothing.
+    /// When it may have been sent; nil if its time of arrival says who wore the strap. Until a strap's cadence is known, each
+    /// of its frames may have been sent a second or two earlier, and a change of hands must not hold them. A time of
+    /// arrival that may be wrong by more is not believed.
     var sent: ClosedRange<Uptime>? {
         guard isRebuilt || uncertainty > Self.believableMax else { return nil }
         let latest = isRebuilt ? uptime + uncertainty : uptime
