@@ -2,7 +2,7 @@
 ///
 /// The raw values are a stable contract. The table in docs/operate/operations.md and the enumeration in
 /// docs/api.yaml are compared with this one by a test. Of the radio and the straps the order counts: what comes behind
-/// an item that explains ``Explanation/everyStrap`` is not known while it lasts.
+/// an item that explains the silence of every strap is not known while it lasts.
 public enum HealthName: String, Codable, Sendable, CaseIterable {
     case busAbsent = "bus-absent"
     case bluetoothdAbsent = "bluetoothd-absent"
