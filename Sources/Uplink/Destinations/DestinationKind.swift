@@ -155,7 +155,7 @@ public struct ProbeReport: Sendable, Hashable {
 
 /// All that is secret about one destination: what its file holds.
 public struct DestinationSecrets: Sendable, Hashable, Codable {
-    /// Where they are sent, and nowhere else (``EnrollmentTerms/origin``).
+    /// Where they are sent, and nowhere else (`EnrollmentTerms.origin`).
     public var place: String
     /// The secret settings by name.
     public var values: [String: Secret]
