@@ -1,6 +1,6 @@
 /// The requests of a client to org.bluez. Each call has a deadline, and an answer that belongs to a
-/// bluetoothd that is gone is dropped with `DBusFault.stale`. Each failure is told as an event as well, so that
-/// a caller that can do nothing about it may pass it over.
+/// bluetoothd that is gone is dropped with `DBusFault.stale`. Each failure is also posted as an event, so a caller that
+/// cannot act on it may ignore it.
 extension BlueZClient {
     /// Longer than bluetoothd itself takes to give up (42 s with an absent device); who wants to
     /// give up earlier calls `disconnect`, which ends the attempt at once.

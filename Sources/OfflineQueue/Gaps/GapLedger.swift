@@ -49,8 +49,7 @@ struct GapLedger: Sendable, Hashable {
     /// The report on the time since then is void: late samples came from it.
     private(set) var voidSince: Uptime?
 
-    /// Where the present silence begins: at the last sample, or at the beginning. What is told of the time before never
-    /// changes.
+    /// Where the present silence begins: at the last sample, or at the beginning. Gaps before it are final.
     private(set) var silenceFrom: Uptime
     /// The present silence up to `settled`: a part ends where the next one begins. Empty while no
     /// cause is found.
@@ -101,7 +100,7 @@ struct GapLedger: Sendable, Hashable {
         }
         let wasTold = !parts.isEmpty
         parts.removeAll { $0.from >= void }
-        // What was told reaches beyond the sample, and has been closed: it is cut.
+        // The gap that spans the sample is closed already, and was cut above.
         if wasTold, parts.isEmpty { silenceFrom = uptime }
         closeSilence(at: uptime)
         prevailing = noted

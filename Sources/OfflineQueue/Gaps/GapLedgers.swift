@@ -43,8 +43,7 @@ struct GapLedgers: Sendable {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
-    /// Since when what is told of an assignment may still change at `uptime`, because frames may come late; nil if nothing
-    /// of it may.
+    /// Gaps of an assignment after this time may still change at `uptime`, since frames may come late; nil if all are final.
     func mayChange(_ assignment: Int64, at uptime: Uptime) -> Uptime? {
         guard let kept = kept[assignment], !kept.isOver(at: uptime) else { return nil }
         return kept.ledger.silenceFrom

@@ -83,7 +83,7 @@ public actor RenewingTokens: TokenSource {
         renewal.accepted(token)
     }
 
-    /// Waits for a renewal under way. There is none after it: the tokens may be another source's then, or erased.
+    /// Waits for a renewal under way, and allows no other: afterwards the tokens may belong to another source, or be erased.
     public func finish() async {
         isFinished = true
         await running?.value

@@ -463,7 +463,7 @@ struct CentralBondingTests {
         await stage.end()
     }
 
-    @Test("what bluetoothd does not forget is told to whoever forgets it")
+    @Test("forgetting a strap reports why bluetoothd may still know it")
     func notForgotten() async throws {
         let stage = try await stage(.encrypted)
         _ = try await inspect(stage, Person(.yes).agent())

@@ -389,7 +389,7 @@ struct CentralFieldTests {
     }
 
     /// It was told after 66 s, and a stop took as long: systemd killed the gateway meanwhile.
-    @Test("a bluetoothd that hangs when the gateway comes is told of, and holds up no stop")
+    @Test("a bluetoothd that hangs when the gateway connects is reported, and delays no stop")
     func hangsFromTheBeginning() async throws {
         let stage = try await Stage()
         await stage.bluez.setFrozen(true)
@@ -405,7 +405,7 @@ struct CentralFieldTests {
         #expect(ContinuousClock.now - begun < .seconds(10))
     }
 
-    @Test("a bluetoothd that is not there when the gateway comes is told as absent")
+    @Test("a bluetoothd that is absent when the gateway connects is reported as absent")
     func absentFromTheBeginning() async throws {
         let stage = try await Stage()
         try await stage.bluez.setDaemon(running: false)
