@@ -83,7 +83,9 @@ extension Central {
         let isRefused =
             hasFailed || device.isPaired && link.machine.reason == .error(.auth)
             || link.failures.trouble == .bondMissing
-        if isRefused, !link.hasRemovedBond {
+        // Removing the device would cancel the new bond that is being made, or lose it.
+        let hasNewBond = link.isPairPending || link.bondMadeBy == link.inspection
+        if isRefused, !link.hasRemovedBond, !hasNewBond {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
             // Attempts with the old bond say nothing of the new one.
             link.failures = LinkFailures()
@@ -183,6 +185,13 @@ extension Central {
         extendBonding(link)
         link.isPairPending = true
         defer { link.isPairPending = false }
+        // A removal or a disconnect that was asked for before would cancel it.
+        let attempt = link.machine.attempt
+        await link.calls?.value
+        guard link.device == device, link.machine.attempt == attempt, !link.isBondUnwanted else {
+            link.hasTriedBond = false
+            return .gone
+        }
         do throws(DBusFault) {
             let isNew = try await client.pair(device)
             // It came too late for whoever asked for it.

@@ -322,6 +322,25 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    /// On a slow machine `Pair` was under way when the device was removed for the sake of a new bond: "the strap refused
+    /// to bond", for "Authentication Canceled".
+    @Test("a bond that is being made is not cancelled by the removal of one that is missing")
+    func removalComesLate() async throws {
+        let stage = try await stage(.encrypted) { $0.pairMilliseconds = 3000 }
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        let path = SimulatedBlueZ.devicePath(Stage.strap)
+        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
+        #expect(await isInTrouble(stage, .bondMissing))
+        await stage.forget()
+        await stage.bluez.inject(ScriptedFault("RegisterAgent", .delay(milliseconds: 1500)))
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.bluez.callCount("RemoveDevice") == 1, "the other program's")
+        await stage.end()
+    }
+
     /// `Pair` was called on the object that bluetoothd had just removed for us, and its answer, that there is no such
     /// object, was told as "the strap refused to bond".
     @Test("a bond is made anew though bluetoothd tells late that it has removed the old device")
