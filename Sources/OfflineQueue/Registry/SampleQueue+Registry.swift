@@ -166,12 +166,18 @@ extension SampleQueue {
     ///
     /// A hold is the books' word for the delivery's backlog. ``nextPending(enrollment:limit:of:)`` still
     /// answers, so that the delivery can probe whether the reason is gone.
-    public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
+    ///
+    /// - Parameter state: what the hold or its end says of the authorization; nil: nothing.
+    public func setHold(
+        enrollment id: Int64, reason: String?, state: Enrollment.State? = nil
+    ) throws(QueueError) {
         try write("set hold") { db in
             _ = try db.enrollment(id)
             try db.execute(
-                sql: "UPDATE enrollment SET hold_reason = ? WHERE id = ?",
-                arguments: [reason?.bounded, id])
+                sql: """
+                    UPDATE enrollment SET hold_reason = ?, state = coalesce(?, state) WHERE id = ?
+                    """,
+                arguments: [reason?.bounded, state?.rawValue, id])
         }
     }
 

@@ -267,11 +267,14 @@ public actor DeliveryRunner {
         let reason = delivery.holdReason
         guard reason != recordedHold else { return }
         do {
-            try await queue.setHold(enrollment: enrollmentID, reason: reason?.rawValue)
-            if reason == .enrollAgain || recordedHold == .enrollAgain {
-                try await queue.setState(
-                    enrollment: enrollmentID, reason == .enrollAgain ? .enrollAgain : .active)
-            }
+            let state: Enrollment.State? =
+                switch (recordedHold, reason) {
+                case (_, .enrollAgain): .enrollAgain
+                case (.enrollAgain, _): .active
+                default: nil
+                }
+            try await queue.setHold(
+                enrollment: enrollmentID, reason: reason?.rawValue, state: state)
             recordedHold = reason
             if let reason {
                 logger.warning("delivery held", metadata: ["reason": "\(reason.rawValue)"])

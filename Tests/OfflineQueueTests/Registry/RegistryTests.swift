@@ -202,6 +202,30 @@ struct RegistryTests {
         #expect(try await queue.enrollments().first?.holdReason == nil)
     }
 
+    /// They were two changes. A disk that was full at the second left an enrollment "active" that was held for a lost
+    /// authorization, and after a restart nothing put it right.
+    @Test("a hold and what it says of the authorization are one change")
+    func holdAndState() async throws {
+        let delivery = try await Worn(queue).enrollment.id
+        try await queue.setHold(
+            enrollment: delivery, reason: "enroll-again", state: .enrollAgain)
+        try store.execute(
+            """
+            CREATE TRIGGER full BEFORE UPDATE OF state ON enrollment
+            BEGIN SELECT RAISE(ABORT, 'full'); END
+            """)
+        await #expect(throws: QueueError.self) {
+            try await queue.setHold(enrollment: delivery, reason: nil, state: .active)
+        }
+        let known = try #require(try await queue.enrollments().first)
+        #expect(known.holdReason == "enroll-again" && known.state == .enrollAgain)
+        try store.execute("DROP TRIGGER full")
+        try await queue.setHold(enrollment: delivery, reason: "no-consent", state: .active)
+        try await queue.setHold(enrollment: delivery, reason: nil)
+        let released = try #require(try await queue.enrollments().first)
+        #expect(released.holdReason == nil && released.state == .active)
+    }
+
     @Test func samplesOfAHeldPatientAreHeld() async throws {
         let ward = try await queue.enroll(.example("ward", patient: nil))
         for (number, patient) in ["ada", "bob"].enumerated() {
