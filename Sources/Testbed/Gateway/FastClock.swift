@@ -12,8 +12,13 @@ import Synchronization
 /// the test have done what they had to do at the moment before, or after some patience with them. A machine that is busy, or that
 /// pauses, therefore makes the world slower; it never makes a moment of the world longer.
 public final class FastClock: Sendable {
-    /// 2026-12-01T00:00:00Z: later than the product was built.
-    package static let epoch = UTC(microseconds: 1_796_083_200_000_000)
+    /// A midnight, UTC, at least an hour after these tests began: later than the product was built and than the
+    /// certificates of the servers beside it are valid from, and before they expire.
+    package static let epoch: UTC = {
+        let day: Int64 = 86_400
+        let inAnHour = Int64(Date().timeIntervalSince1970) + 3600
+        return UTC(microseconds: (inAnHour / day + 1) * day * 1_000_000)
+    }()
     /// How old a machine is when the tests begin.
     private static let bootTime = Duration.seconds(20)
     /// The host's time of a step, and how much later a thread may wake for it to count as such.
