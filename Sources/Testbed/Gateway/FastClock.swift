@@ -12,8 +12,8 @@ import Synchronization
 /// the test have done what they had to do at the moment before, or after some patience with them. A machine that is busy, or that
 /// pauses, therefore makes the world slower; it never makes a moment of the world longer.
 public final class FastClock: Sendable {
-    /// A midnight, UTC, at least an hour after these tests began: later than the product was built and than the
-    /// certificates of the servers beside it are valid from, and before they expire.
+    /// A midnight, UTC, at least an hour after these tests began. The product has been built by then, and the
+    /// certificates of the test servers are valid.
     package static let epoch: UTC = {
         let day: Int64 = 86_400
         let inAnHour = Int64(Date().timeIntervalSince1970) + 3600

@@ -307,15 +307,20 @@ struct CentralBondingTests {
         await stage.end()
     }
 
-    @Test("a bond that another program removes is missed as such, and made anew when it is paired")
-    func removedBond() async throws {
-        let stage = try await stage(.encrypted)
+    /// Another program removes the bond of a strap that is recorded.
+    private func loseBond(_ stage: Stage) async throws {
         _ = try await inspect(stage, Person(.yes).agent())
         await stage.watch()
         #expect(await stage.until { !$0.frames().isEmpty })
         let path = SimulatedBlueZ.devicePath(Stage.strap)
         try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
         #expect(await isInTrouble(stage, .bondMissing))
+    }
+
+    @Test("a bond that another program removes is missed as such, and made anew when it is paired")
+    func removedBond() async throws {
+        let stage = try await stage(.encrypted)
+        try await loseBond(stage)
         await stage.forget()
         _ = try await inspect(stage, Person(.yes).agent())
         #expect(await stage.until { !$0.frames().isEmpty })
@@ -327,12 +332,7 @@ struct CentralBondingTests {
     @Test("a bond that is being made is not cancelled by the removal of one that is missing")
     func removalComesLate() async throws {
         let stage = try await stage(.encrypted) { $0.pairMilliseconds = 3000 }
-        _ = try await inspect(stage, Person(.yes).agent())
-        await stage.watch()
-        #expect(await stage.until { !$0.frames().isEmpty })
-        let path = SimulatedBlueZ.devicePath(Stage.strap)
-        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
-        #expect(await isInTrouble(stage, .bondMissing))
+        try await loseBond(stage)
         await stage.forget()
         await stage.bluez.inject(ScriptedFault("RegisterAgent", .delay(milliseconds: 1500)))
         _ = try await inspect(stage, Person(.yes).agent())
@@ -356,12 +356,7 @@ struct CentralBondingTests {
                 return bus
             })
         await stage.start()
-        _ = try await inspect(stage, Person(.yes).agent())
-        await stage.watch()
-        #expect(await stage.until { !$0.frames().isEmpty })
-        let path = SimulatedBlueZ.devicePath(Stage.strap)
-        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
-        #expect(await isInTrouble(stage, .bondMissing))
+        try await loseBond(stage)
         wrapped.withLock { $0?.overtakeNext() }
         await stage.forget()
         _ = try await inspect(stage, Person(.yes).agent())
@@ -378,12 +373,7 @@ struct CentralBondingTests {
             settings: { $0.policy.subscribe = .milliseconds(500) },
             each: { $0.security = .encrypted })
         await stage.start()
-        _ = try await inspect(stage, Person(.yes).agent())
-        await stage.watch()
-        #expect(await stage.until { !$0.frames().isEmpty })
-        let path = SimulatedBlueZ.devicePath(Stage.strap)
-        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
-        #expect(await isInTrouble(stage, .bondMissing))
+        try await loseBond(stage)
         #expect(await stage.bluez.callCount("Pair") == 0)
         _ = try await inspect(stage, Person(.yes).agent())
         #expect(await stage.bluez.callCount("Pair") > 0)
